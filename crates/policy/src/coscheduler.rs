@@ -166,10 +166,9 @@ impl Coscheduler {
 
     /// The boundary after `now` at which a cell looks again. `None` if nothing changes with time.
     pub fn next_boundary(&self, now: Instant) -> Option<Instant> {
-        let next = self.turns.next_boundary(now)?;
-        // With one slice, nothing happens at a boundary before the next table.
-        let is_alone = |now| self.turns.in_force(now).is_some_and(|table| table.order.len() <= 1);
-        (!is_alone(now) || !is_alone(next)).then_some(next)
+        // With one slice, nothing happens before the next table.
+        let is_alone = self.turns.in_force(now).is_some_and(|table| table.order.len() <= 1);
+        if is_alone { self.turns.next_table(now) } else { self.turns.next_boundary(now) }
     }
 
     /// The slices in force at `now`, in the order in which they were made.

@@ -104,10 +104,15 @@ impl Turns {
         self.in_force(now)?.active(now)
     }
 
+    /// The reference time of the next table. `None` if none is known that is not in force at `now`.
+    pub fn next_table(&self, now: Instant) -> Option<Instant> {
+        self.tables.iter().map(|table| table.reference).find(|&reference| reference > now)
+    }
+
     /// The first boundary after `now`: the end of the turn, or the reference time of the next table
     /// if that is earlier. `None` if no table is known.
     pub fn next_boundary(&self, now: Instant) -> Option<Instant> {
-        let next = self.tables.iter().map(|table| table.reference).find(|&reference| reference > now);
+        let next = self.next_table(now);
         let end = self.in_force(now).map(|table| table.next_boundary(now));
         end.into_iter().chain(next).min()
     }

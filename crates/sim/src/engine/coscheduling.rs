@@ -32,7 +32,7 @@ use super::Engine;
 use super::account::Account;
 use super::cells::tick_phases;
 use super::device::TimedEvent;
-use super::observer::Observer;
+use super::observer::{CpuState, Observer};
 use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::Place;
 
@@ -80,6 +80,8 @@ struct Cell {
     /// does when its scheduler chooses.
     boundary: Option<Instant>,
     due: Option<Instant>,
+    /// Whether its scheduler chooses a thread, so that it looks although it is busy.
+    chooses: bool,
     /// `dynamic`: the thread that a message has raised.
     preferred: Option<ThreadId>,
 }
@@ -278,7 +280,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// The moment of a planned look.
     pub(super) fn look_if_due(&mut self, cell: usize) {
         let Some(of) = &self.coscheduling else { return };
-        if of.cells[cell].due != Some(self.now) {
+        let (due, chooses) = (of.cells[cell].due, of.cells[cell].chooses);
+        // A busy cell waits until its scheduler chooses. An idle one has no thread to wait for.
+        let waits = of.rules.reschedule == Reschedule::Choice && !chooses && !self.is_idle(cell);
+        if due != Some(self.now) || waits {
             return;
         }
         if of.moves() {
@@ -286,6 +291,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         } else {
             self.look_at_turn(cell);
         }
+    }
+
+    /// Whether a CPU of a cell is idle.
+    fn is_idle(&self, cell: usize) -> bool {
+        let cpus = self.machine.cpus as usize;
+        self.cpus[cell * cpus..(cell + 1) * cpus].iter().any(|cpu| cpu.state == CpuState::Idle)
     }
 
     /// A cell looks whose turn it is, and plans its next look.
@@ -402,8 +413,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             }
             Reschedule::Choice => moment(boundary),
         });
-        (state.boundary, state.due) = (next, at);
-        if let Some(at) = at.filter(|_| of.rules.reschedule != Reschedule::Choice) {
+        (state.boundary, state.due, state.chooses) = (next, at, false);
+        if let Some(at) = at {
             self.set_timed_event(at, TimedEvent::Look(cell));
         }
     }
@@ -424,7 +435,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         };
         let cell = cpu.index() / self.machine.cpus as usize;
         if of.cells[cell].due.take_if(|due| *due <= now).is_some() {
-            of.cells[cell].due = Some(now);
+            (of.cells[cell].due, of.cells[cell].chooses) = (Some(now), true);
             self.set_timed_event(now, TimedEvent::Look(cell));
         }
     }

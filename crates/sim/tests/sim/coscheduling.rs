@@ -3,6 +3,7 @@
 use policy::gang::{Gang, Lowering};
 use policy::layout::{Mesh, Request, Shape};
 use policy::slices::Movement;
+use policy::waiting::WaitingRule;
 use policy::{CpuId, Instant, Span, ThreadId};
 use proptest::prelude::*;
 use rowlock_sim::observer::{CpuState, Observer};
@@ -69,13 +70,15 @@ fn strict_turns_take_the_slices_times_the_time_of_one_job() {
         let of = |jobs| run(&machine, &shared(Gang::Strict, copies(jobs, of(cells))), 1).unwrap();
         let alone = elapsed(&of(1));
         for jobs in [2, 3, 5] {
-            let (expected, outcome) = (f64::from(slices_of(cells, jobs)) * alone, of(jobs));
-            let took = elapsed(&outcome);
+            let (slices, outcome) = (slices_of(cells, jobs), of(jobs));
+            let (expected, took) = (f64::from(slices) * alone, elapsed(&outcome));
+            // Jobs of a round end a slice apart, and others have a turn between their last two.
+            let round = 50.0 * f64::from(slices);
             assert!(
-                (0.0..=50.0 + 0.03 * expected).contains(&(took - 0.97 * expected)),
-                "{cells}: {jobs}: {took} {expected}"
+                (-0.03 * expected..0.03 * expected + round).contains(&(took - expected)),
+                "{jobs} of {cells}: {took}"
             );
-            assert_eq!(outcome.machine.coscheduling.unwrap().slices_most, slices_of(cells, jobs));
+            assert_eq!(outcome.machine.coscheduling.unwrap().slices_most, slices);
         }
     }
 }
@@ -161,7 +164,7 @@ fn a_job_that_blocks_is_left_alone_beside_jobs_that_take_turns() {
     let time = |how| run(&cells(2, 1), &shared(how, jobs()), 1).unwrap().jobs[2].completion_ns.unwrap().as_secs_f64();
     let alone = 300.0 * 2.0 * 3e-3;
     let (adaptive, strict) = (time(Gang::Adaptive), time(Gang::Strict));
-    assert!(adaptive < 1.3 * alone && strict > 1.6 * alone, "{adaptive} {strict}");
+    assert!(adaptive < 1.45 * alone && strict > 1.8 * alone, "{adaptive} {strict}");
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn any_job() -> impl Strategy<Value = Job> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
     /// Meanwhile, debug builds check the engine's invariants after every event.
     #[test]
     fn whatever_way_jobs_share_cells_they_end_do_their_work_and_repeat_themselves(
@@ -256,7 +259,7 @@ proptest! {
         let has_nice = !matches!(scheduler, Scheduler::Rr | Scheduler::Feedback);
         let scheduler = if lowers && !has_nice { Scheduler::Eevdf } else { scheduler };
         let machine = Machine { scheduler, context_switch: us(2), groups: weights, cpus, tick: ms(4), ..cells(4, 2) };
-        let jobs: Vec<Job> = jobs.into_iter().zip(["a", "b", "c"]).map(|(job, name)| Job { name: name.into(), ..job }).collect();
+        let mut jobs: Vec<Job> = jobs.into_iter().zip(["a", "b", "c"]).map(|(job, name)| Job { name: name.into(), ..job }).collect();
         let by_weight = weights && scheduler == Scheduler::Eevdf && how != Gang::Dynamic;
         let rules = Coscheduling {
             how,
@@ -270,6 +273,15 @@ proptest! {
             switch_cost: us(cost),
             ..Coscheduling::default()
         };
+        // Without turns, ranks that only spin may wait for each other forever.
+        let has_turns = matches!(how, Gang::Strict | Gang::CellOs);
+        for job in &mut jobs {
+            if let JobKind::Message(Message { waiting: waiting @ WaitingRule::AlwaysSpin, .. }) = &mut job.kind
+                && !has_turns
+            {
+                *waiting = "50 us".parse().unwrap();
+            }
+        }
         let setting = Setting { coscheduling: Some(rules), ..setting(jobs) };
         let outcome = run(&machine, &setting, seed).unwrap();
         prop_assert_eq!(&outcome, &run(&machine, &setting, seed).unwrap());
