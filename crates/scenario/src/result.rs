@@ -44,8 +44,8 @@ pub struct JobOutcome {
     pub job: String,
     /// From the common start to the end of its last thread.
     pub completion_ns: Option<Span>,
-    /// From its arrival to the first computation of its work: creating, placing and loading it. Only
-    /// on a machine with cells.
+    /// From its arrival to the first computation of its work: creating, placing and loading it.
+    /// Only for message jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<Span>,
     /// How often its threads have met.

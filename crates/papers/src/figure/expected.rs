@@ -124,7 +124,7 @@ pub enum Measure {
     Elapsed,
     /// The longest completion time over that of the reference, which is found as for a speed-up.
     ElapsedRatio,
-    /// The completion time without the start, in seconds: from the first computation of a job's work
+    /// The completion time without the start, in seconds: from the first computation of its work
     /// to its end.
     ProcessTime,
     /// The process time over that of the reference.
@@ -134,8 +134,8 @@ pub enum Measure {
     /// The time between the first and the last start of the jobs, in seconds.
     StartSpread,
     /// The work done per unit of time, as a sum over all jobs, each in units of its work alone: its
-    /// completion time in the reference over that in the run. The reference of a job is the arm in
-    /// which one copy of it is alone and which has the factors in `against`.
+    /// completion time in the reference over that in the run. The reference of a job is the arm
+    /// in which one copy of it is alone and which has the factors in `against`.
     Throughput,
     /// The mean time from a boundary to the moment at which a cell acts on it, in milliseconds.
     Delay,
