@@ -62,9 +62,10 @@ fn exactly_the_fields_of_the_files_are_documented() {
     let timeline = r#"[{ "at_ns": 7000, "job": 1, "runnable": 2, "sleeping": 1 }]"#;
     let pipeline = "stages = [{ name = \"read\", kind = \"io\", device = \"1 ms\" }]\nbuffers = 1\nrounds = 1";
     let fibers = "groups = [{ name = \"all\", fibers = 3, compute = \"1 us\" }]";
-    let scenario = format!(
-        "{CREW}\n[[job]]\nname = \"line\"\nkind = \"pipeline\"\n{pipeline}\n\n[[job]]\nname = \"fibers\"\nkind = \"fibers\"\n{fibers}\n"
-    );
+    let ranks = "ranks = 2\npattern = \"ring\"\nbytes = 1\nrounds = 1\nwaiting = \"cs\"";
+    let jobs = [("line", "pipeline", pipeline), ("fibers", "fibers", fibers), ("ranks", "message", ranks)];
+    let job = |(name, kind, of)| format!("\n[[job]]\nname = \"{name}\"\nkind = \"{kind}\"\n{of}\n");
+    let scenario = CREW.to_owned() + &jobs.map(job).concat();
     Mock { timeline, ..Mock::new() }.experiment(read(&scenario), BOTH, folder.path());
     for file in ["report.json", "manifest.json"] {
         let mut found = BTreeSet::new();

@@ -12,7 +12,9 @@ use measure::precision::StoppingRule;
 use measure::states::{JobStates, RunStates};
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
-use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
+use scenario::result::{
+    CoschedulingOutcome, FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World,
+};
 use scenario::{JobKind, Scenario, Setting, Span};
 
 pub(crate) const BOTH: &[World] = &[World::Sim, World::Host];
@@ -221,7 +223,8 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
             let fibers = FibersOutcome { switches: Some(3), demotions: Some(seed), groups };
             JobOutcome { job, fibers: Some(fibers), ..JobOutcome::default() }
         }
-        JobKind::Cpu { .. } | JobKind::Command { .. } | JobKind::Message(_) => JobOutcome {
+        JobKind::Message(_) => JobOutcome { job, start_ns: Some(Span::from_micros(6 + seed)), ..JobOutcome::default() },
+        JobKind::Cpu { .. } | JobKind::Command { .. } => JobOutcome {
             job,
             cpu_ns: Some(Span::from_micros(crowd * 200_000 + noise)),
             delivered_work_ns: Some(Span::from_micros(crowd * 200_000)),
@@ -230,6 +233,9 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
             ..JobOutcome::default()
         },
     };
+    let has_messages = setting.jobs.iter().any(|job| matches!(job.kind, JobKind::Message(_)));
+    let delay = Some(Span::from_micros(seed));
+    let turns = CoschedulingOutcome { slices_most: 2, turns: seed, delay_mean_ns: delay, delay_sd_ns: delay };
     let machine = MachineOutcome {
         cpus: 2,
         scheduler: "eevdf".into(),
@@ -238,7 +244,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
         switch_percent: (world == World::Sim).then_some(1.5),
         idle_percent: Some(1.0),
         events: (world == World::Sim).then_some(123_456),
-        coscheduling: None,
+        coscheduling: has_messages.then_some(turns),
     };
     Outcome { jobs: setting.jobs_with_copies().map(job).collect(), machine }
 }
