@@ -49,7 +49,6 @@ pub(crate) const COMMANDS: [Subject; 22] = [
     function("regress runs.csv --on y --from x"),
     function("policies"),
     long(function("paper list")),
-    function("paper ap/example"),
     function("run crew.toml --out results --trace trace"),
     long(measurement("run here.toml --world host --out results --trace trace")),
     long(measurement("paper barrier/fig4 --scheduler linux-o1 --repeat 1 --out results")),
@@ -64,6 +63,7 @@ pub(crate) const COMMANDS: [Subject; 22] = [
     long(measurement(
         "pipeline explore --runs 2 --only buffers --prepare ./program -- ./program ROWLOCK sort in sorted --record 20",
     )),
+    function("paper ap/example"),
 ];
 
 /// Whether each error says what could not be done, and not only why, in the words of the system.
