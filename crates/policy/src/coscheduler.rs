@@ -21,7 +21,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::gang::{Action, Gang, IntervalCounters, Need, classify};
+use crate::gang::{Action, Class, Gang, IntervalCounters, classify};
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
 use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable};
 use crate::turn::{Rotation, Turns};
@@ -46,7 +46,7 @@ pub struct Coscheduler {
 
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    need: Need,
+    class: Class,
     /// Its cells without slices: `None` if the table of slices has them.
     alone: Option<Rectangle>,
 }
@@ -85,7 +85,7 @@ impl Coscheduler {
             }
             _ => (self.table.enter(job, request, weight)?, None),
         };
-        self.jobs.insert(job, Job { need: Need::Unknown, alone });
+        self.jobs.insert(job, Job { class: Class::Unknown, alone });
         self.publish(now);
         Ok(entry)
     }
@@ -124,10 +124,10 @@ impl Coscheduler {
         now: Instant,
     ) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
         let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
-        let (before, need, alone) = (of.need, classify(of.need, counters), of.alone);
-        of.need = need;
-        if self.gang.has_table() && alone.is_none() && self.gang.takes_turns(before) != self.gang.takes_turns(need) {
-            let placed = self.table.set_takes_turns(job, self.gang.takes_turns(need))?;
+        let (before, class, alone) = (of.class, classify(of.class, counters), of.alone);
+        of.class = class;
+        if self.gang.has_table() && alone.is_none() && self.gang.takes_turns(before) != self.gang.takes_turns(class) {
+            let placed = self.table.set_takes_turns(job, self.gang.takes_turns(class))?;
             self.publish(now);
             return Ok(placed);
         }
@@ -149,7 +149,7 @@ impl Coscheduler {
         let Some(of) = self.jobs.get(&job) else { return Action::Run };
         match self.gang {
             Gang::Original => self.gang.action(self.followed.is_none_or(|followed| followed == job)),
-            gang if gang.has_table() && gang.takes_turns(of.need) => {
+            gang if gang.has_table() && gang.takes_turns(of.class) => {
                 gang.action(self.active(now).is_some_and(|slice| slice.jobs.iter().any(|(active, _)| *active == job)))
             }
             _ => Action::Run,

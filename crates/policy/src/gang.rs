@@ -36,7 +36,7 @@
 mod classify;
 mod lowering;
 
-pub use self::classify::{IntervalCounters, Need, classify};
+pub use self::classify::{Class, IntervalCounters, classify};
 pub use self::lowering::Lowering;
 
 use crate::waiting::{Bound, WaitingRule};
@@ -91,10 +91,10 @@ impl Gang {
     }
 
     /// Whether a job with this behaviour is entered in the table.
-    pub const fn takes_turns(self, need: Need) -> bool {
+    pub const fn takes_turns(self, class: Class) -> bool {
         match self {
             Gang::Moderate | Gang::Strict => true,
-            Gang::Adaptive => matches!(need, Need::Spins | Need::Unknown),
+            Gang::Adaptive => matches!(class, Class::Spins | Class::Unknown),
             Gang::None | Gang::Implicit | Gang::Dynamic | Gang::CellOs | Gang::Original => false,
         }
     }
@@ -147,11 +147,11 @@ mod tests {
         for (gang, has_table, take_turns, actions) in expected {
             assert_eq!(gang.has_table(), has_table, "{gang}");
             assert_eq!(
-                [Need::Spins, Need::Blocks, Need::Computes].map(|need| gang.takes_turns(need)),
+                [Class::Spins, Class::Blocks, Class::Computes].map(|class| gang.takes_turns(class)),
                 take_turns,
                 "{gang}"
             );
-            assert_eq!(gang.takes_turns(Need::Unknown), gang.takes_turns(Need::Spins), "{gang}");
+            assert_eq!(gang.takes_turns(Class::Unknown), gang.takes_turns(Class::Spins), "{gang}");
             assert_eq!([true, false].map(|is_active| gang.action(is_active)), actions, "{gang}");
             assert_eq!(gang.prefers_receiver(), gang == Gang::Dynamic, "{gang}");
         }

@@ -22,7 +22,7 @@ named_enum! {
 /// The `[coscheduling]` table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coscheduling {
-    /// What happens to jobs that are not active.
+    /// The scheduling of jobs that are not active.
     pub how: Gang,
     /// How long a slice is active.
     pub slice: Span,

@@ -142,7 +142,7 @@ proptest! {
                 }
             }
             for clock in [now.saturating_sub(30), now, now + 30, now + 777] {
-                let in_turn = (0..12).map(JobId).filter(|job| of.jobs.get(job).is_some_and(|of| of.need != Need::Blocks));
+                let in_turn = (0..12).map(JobId).filter(|job| of.jobs.get(job).is_some_and(|of| of.class != Class::Blocks));
                 let runs = in_turn.filter(|&job| of.action(job, at(clock)) == Action::Run);
                 let cells: Vec<Rectangle> = runs.filter_map(|job| of.cells(job, at(clock))).collect();
                 for (number, one) in cells.iter().enumerate() {

@@ -20,7 +20,7 @@ use crate::units::Span;
 /// The behaviour of a job while it waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Need {
+pub enum Class {
     /// It has not run for long enough to tell.
     #[default]
     Unknown,
@@ -73,33 +73,33 @@ const STILL_SPINS: u64 = 1;
 /// Classifies a job by its counters of the last interval and its class before.
 ///
 /// The class remains if the job has hardly run.
-pub const fn classify(before: Need, counters: &IntervalCounters) -> Need {
+pub const fn classify(before: Class, counters: &IntervalCounters) -> Class {
     if counters.ran.as_nanos() < LEAST_RUNNING_TIME.as_nanos() && counters.blocks < MANY_BLOCKS {
         return before;
     }
     let (often, long) = match before {
-        Need::Unknown | Need::Spins => (BLOCKS, STILL_SPINS),
-        Need::Blocks => (STILL_BLOCKS, SPINS),
-        Need::Computes => (BLOCKS, SPINS),
+        Class::Unknown | Class::Spins => (BLOCKS, STILL_SPINS),
+        Class::Blocks => (STILL_BLOCKS, SPINS),
+        Class::Computes => (BLOCKS, SPINS),
     };
     if counters.blocked_more_often_than(often) {
-        Need::Blocks
+        Class::Blocks
     } else if counters.spun_for(long) {
-        Need::Spins
+        Class::Spins
     } else {
-        Need::Computes
+        Class::Computes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Need::{Blocks, Computes, Spins, Unknown};
+    use Class::{Blocks, Computes, Spins, Unknown};
 
-    const ALL: [Need; 4] = [Unknown, Spins, Blocks, Computes];
+    const ALL: [Class; 4] = [Unknown, Spins, Blocks, Computes];
 
     /// The classes after an interval, by class before, in the order of [`ALL`].
-    fn after(ran: Span, spun: Span, blocks: u64) -> [Need; 4] {
+    fn after(ran: Span, spun: Span, blocks: u64) -> [Class; 4] {
         ALL.map(|before| classify(before, &IntervalCounters { ran, spun, blocks }))
     }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     /// The class of an unknown job after these intervals.
-    fn class(intervals: &[(Span, Span, u64)]) -> Need {
+    fn class(intervals: &[(Span, Span, u64)]) -> Class {
         let interval = |before, &(ran, spun, blocks): &_| classify(before, &IntervalCounters { ran, spun, blocks });
         intervals.iter().fold(Unknown, interval)
     }

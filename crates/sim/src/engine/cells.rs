@@ -15,9 +15,9 @@ use super::observer::Observer;
 use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::Place;
 
-/// How many cells the threads of a job can have, of so many. Threads whose numbers differ by a
-/// multiple of that are always on the same cell.
-pub(crate) fn lanes(threads: u32, cells: u32) -> u32 {
+/// On how many of so many cells a job has threads. Threads whose numbers differ by a multiple of
+/// that are always on the same cell.
+pub(crate) fn cells_of_job(threads: u32, cells: u32) -> u32 {
     #[cfg(test)]
     if super::script::are_jobs_on_one_cell() {
         return 1;

@@ -24,7 +24,7 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
         assert_eq!(self.time.total() + not_yet_charged, elapsed, "time of all CPUs at {}", self.now);
         let threads = &self.workload.threads;
         for (number, job) in self.workload.jobs.iter().enumerate() {
-            for seen_by in job.threads.clone().take(job.lanes()) {
+            for seen_by in job.threads.clone().take(job.cells()) {
                 let beside = threads.iter().filter(|thread| thread.cell() == threads[seen_by].cell());
                 let counts = |thread: &&Thread| thread.place == Place::Blocked && thread.job() == number;
                 let load = beside.filter(|thread| counts(thread) || !thread.place.is_away()).count();

@@ -57,8 +57,8 @@ pub(crate) struct Coscheduling {
     /// The action that each thread is under.
     actions: Vec<Action>,
     cells: Vec<Cell>,
-    /// For each CPU, how much longer its next switch takes.
-    interruptions: Vec<Span>,
+    /// For each CPU, how much longer its next switch takes because of a turn.
+    turn_costs: Vec<Span>,
     /// The jobs that have been placed in this event. Empty between events.
     placed: Vec<usize>,
     /// Orders the ranks that begin with the run.
@@ -137,7 +137,7 @@ impl Coscheduling {
             requests,
             actions: vec![Action::Run; threads],
             cells: (0..mesh.cells()).map(&mut cell).collect(),
-            interruptions: vec![Span::ZERO; machine.total_cpus() as usize],
+            turn_costs: vec![Span::ZERO; machine.total_cpus() as usize],
             placed: Vec::new(),
             order: Stream::named(seed, "initial queue order", 0),
             server_is_free: Instant::ZERO,
@@ -162,7 +162,7 @@ impl Coscheduling {
     pub(crate) fn outcome(&self) -> CoschedulingOutcome {
         let moments = self.delays.moments();
         CoschedulingOutcome {
-            slices_most: self.decisions.most_slices() as u32,
+            most_slices: self.decisions.most_slices() as u32,
             turns: self.turns,
             delay_mean_ns: moments.map(|(mean, _)| mean),
             delay_sd_ns: moments.map(|(_, sd)| sd),
@@ -382,15 +382,15 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let cost = of.rules.switch_cost + of.rules.switch_cost_per_job.scaled(1000 * jobs as u64);
         let cpus = self.machine.cpus as usize;
         if let Some(of) = &mut self.coscheduling {
-            of.interruptions[cell * cpus..(cell + 1) * cpus].fill(cost);
+            of.turn_costs[cell * cpus..(cell + 1) * cpus].fill(cost);
         }
         cost
     }
 
     /// How much longer the next switch of a CPU takes, because its cell has switched to other jobs.
     #[inline]
-    pub(super) fn take_interruption(&mut self, cpu: CpuId) -> Span {
-        self.coscheduling.as_mut().map_or(Span::ZERO, |of| std::mem::take(&mut of.interruptions[cpu.index()]))
+    pub(super) fn take_turn_cost(&mut self, cpu: CpuId) -> Span {
+        self.coscheduling.as_mut().map_or(Span::ZERO, |of| std::mem::take(&mut of.turn_costs[cpu.index()]))
     }
 
     /// Plans the next look of a cell, by its clock.

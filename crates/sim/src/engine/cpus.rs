@@ -101,7 +101,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn switch(&mut self, cpu: CpuId, from: Option<Leaving>, to: Option<ThreadId>, span: Span) {
         self.charge(cpu);
         self.note_switch(cpu, to);
-        let span = span + self.take_interruption(cpu);
+        let span = span + self.take_turn_cost(cpu);
         if let Some((from, _)) = from {
             self.workload.put(from, Place::SwitchingOut(cpu));
         }

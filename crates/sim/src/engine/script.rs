@@ -83,9 +83,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             }
             Action::Relocate(job, first) => {
                 let (cells, job) = (self.machine.cells.unwrap().cells(), &self.workload.jobs[job.index()]);
-                let (threads, lanes) = (job.threads.clone(), job.lanes() as u32);
+                let (threads, of_job) = (job.threads.clone(), job.cells() as u32);
                 for (number, thread) in (0..).zip(threads) {
-                    let cell = CellId((first.0 + number % lanes) % cells);
+                    let cell = CellId((first.0 + number % of_job) % cells);
                     self.relocate(ThreadId(thread as u32), cell);
                 }
             }

@@ -189,7 +189,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let load = if inputs.load { self.workload.load(thread) } else { 0 };
         let draw = if inputs.draw { self.workload.draw(index) } else { 0 };
         let of = &self.workload.jobs[job];
-        let threads = if of.is_team() { of.threads_of_lane(index - of.threads.start) } else { 0 };
+        let threads = if of.is_team() { of.threads_on_cell_of(index - of.threads.start) } else { 0 };
         let (now, cpus, movable) = (self.now, self.machine.cpus, self.scheduler.moves());
         let team = Team { now, threads, cpus, own_cpu, missing: &missing, load, movable, draw };
         let before = self.team_states[job];

@@ -9,7 +9,7 @@ use scenario::result::JobOutcome;
 use scenario::{Distribution, JobKind, Machine, Setting};
 
 use super::account::Account;
-use super::cells::lanes;
+use super::cells::cells_of_job;
 use super::coscheduling::rules;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
 use crate::workloads::fibers::Fibers;
@@ -61,8 +61,7 @@ pub(crate) struct Job {
     /// How often they have met or had the lock.
     pub(crate) rounds_done: u64,
     pub(crate) threads_left: usize,
-    /// How many threads of each lane are blocked. The threads of a lane are on the same cell:
-    /// there are so many lanes, and the threads take turns to be in them.
+    /// How many of its threads are blocked on each of its cells.
     blocked: Vec<usize>,
     /// When a rank began the work of a message job.
     pub(crate) began: Option<Instant>,
@@ -82,19 +81,20 @@ impl Job {
         matches!(self.task, Task::Pipeline { .. } | Task::Fibers | Task::Messages)
     }
 
-    /// The lane of a thread, by its number in the job.
+    /// The number of a thread's cell among those of the job, by its own number.
     #[inline]
-    fn lane(&self, number: usize) -> usize {
+    fn cell_in_job(&self, number: usize) -> usize {
         if self.blocked.len() == 1 { 0 } else { number % self.blocked.len() }
     }
 
-    pub(crate) fn lanes(&self) -> usize {
+    /// On how many cells it has threads.
+    pub(crate) fn cells(&self) -> usize {
         self.blocked.len()
     }
 
     /// The number of threads on the cell of this one.
-    pub(crate) fn threads_of_lane(&self, number: usize) -> u32 {
-        (self.threads.len() - self.lane(number)).div_ceil(self.blocked.len()) as u32
+    pub(crate) fn threads_on_cell_of(&self, number: usize) -> u32 {
+        (self.threads.len() - self.cell_in_job(number)).div_ceil(self.blocked.len()) as u32
     }
 
     /// Whether it never ends, so that the run does not wait for it.
@@ -171,7 +171,7 @@ impl Workload {
                 waits: 0,
                 rounds_done: 0,
                 threads_left: threads.len(),
-                blocked: vec![0; lanes(count, cells) as usize],
+                blocked: vec![0; cells_of_job(count, cells) as usize],
                 threads,
                 began: None,
                 outcome: None,
@@ -262,8 +262,8 @@ impl Workload {
         let (was_blocked, is_blocked) = (before == Place::Blocked, place == Place::Blocked);
         if was_blocked != is_blocked {
             let job = &mut self.jobs[moved.job()];
-            let lane = job.lane(thread.index() - job.threads.start);
-            let blocked = &mut job.blocked[lane];
+            let cell = job.cell_in_job(thread.index() - job.threads.start);
+            let blocked = &mut job.blocked[cell];
             *blocked = *blocked + usize::from(is_blocked) - usize::from(was_blocked);
         }
     }
@@ -283,7 +283,7 @@ impl Workload {
     pub(crate) fn load(&self, thread: ThreadId) -> u32 {
         let (job, number) = self.job_and_number(thread);
         let job = &self.jobs[job];
-        (self.runnable[self.threads[thread.index()].cell().index()] + job.blocked[job.lane(number)]) as u32
+        (self.runnable[self.threads[thread.index()].cell().index()] + job.blocked[job.cell_in_job(number)]) as u32
     }
 
     /// A random number for the waiting rule of a thread.

@@ -11,7 +11,7 @@ use policy::slices::Movement;
 use policy::{CellId, CpuId, Instant, JobId, Span, ThreadId};
 use scenario::{Machine, Setting};
 
-use crate::engine::cells::{lanes, tick_phases};
+use crate::engine::cells::{cells_of_job, tick_phases};
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::roster::Roster;
 
@@ -54,7 +54,7 @@ impl Cells {
         let mut of_cell = Roster::default();
         for job in roster.jobs() {
             let threads = job.threads.len() as u32;
-            let on_one_cell = threads.div_ceil(lanes(threads, cells));
+            let on_one_cell = threads.div_ceil(cells_of_job(threads, cells));
             let entries = if moves { 2 * on_one_cell } else { on_one_cell };
             of_cell.enter(entries, job.attributes.clone(), job.shares_memory);
         }

@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(act(&mut ring, 0), "computes 1 ns, sends to 1, waits");
     }
 
-    /// What a rank is about to do.
+    /// The next step of a rank.
     #[derive(Clone, Copy, PartialEq)]
     enum Next {
         Act,

@@ -78,7 +78,7 @@ fn strict_turns_take_the_slices_times_the_time_of_one_job() {
                 (-0.03 * expected..0.03 * expected + round).contains(&(took - expected)),
                 "{jobs} of {cells}: {took}"
             );
-            assert_eq!(outcome.machine.coscheduling.unwrap().slices_most, slices);
+            assert_eq!(outcome.machine.coscheduling.unwrap().most_slices, slices);
         }
     }
 }
