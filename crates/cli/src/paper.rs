@@ -123,11 +123,13 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     let written = finish(folder);
     result_of(error, &report, &signals)?;
     written?;
-    match judgement.missed() {
+    match judgement.holds {
         // The search for patterns was interrupted.
         _ if !judgement.complete => Err(signals.interruption()),
-        0 => Ok(()),
-        missed => Err(anyhow!("missed: {missed} of {} bands", judgement.judged()).into()),
+        Some(false) => {
+            Err(anyhow!("not as expected: {} of {} bands", judgement.surprises(), judgement.judged()).into())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -146,7 +146,7 @@ pub static PAPERS: [Paper; 35] = [
     "Without co-scheduling, jobs that wait by spinning lose more the more cells they have." },
     figure! { "ap", "Our own", "mixes", "measured on 2 CPUs with Linux 6.18", "1 min",
     "Only jobs that wait by spinning should take turns; jobs that block should be left to the local scheduler." },
-    figure! { "ap", "Our own", "mixes-weights", "measured on 2 CPUs with Linux 6.18", "10 s",
+    figure! { "ap", "Our own", "mixes-weights", "measured on 2 CPUs with Linux 6.18", "20 s",
     "Lowering by the weights of groups keeps a larger part of the machine for the active job than a nice value does." },
     paper! { "ap/example", "Suzaki and Walsh, section 3.2 and figures 2 and 3", "0 s", Example,
     "Jobs that do not fit side by side go to different slices. A job keeps its cells, and runs in every slice in which they are free." },

@@ -230,6 +230,8 @@ pub struct Band {
     pub above: Option<f64>,
     /// The upper end of the band, which is part of it.
     pub at_most: Option<f64>,
+    /// Why the simulator is known to miss the band. A number in the band is then a surprise.
+    pub known_miss: Option<String>,
     /// The statement of the paper and its place.
     pub source: String,
 }

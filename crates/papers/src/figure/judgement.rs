@@ -30,7 +30,8 @@ pub struct Judgement<'a> {
     pub complete: bool,
     /// The settings that replace the paper's. The bands are then not judged.
     pub changed: Vec<String>,
-    /// Whether all bands hold. `None` if they are not judged.
+    /// Whether all bands hold, except those that are known to be missed. `None` if they are not
+    /// judged.
     pub holds: Option<bool>,
     /// The figure as the paper draws it, if its file defines the lines.
     pub figure: Option<Drawing>,
@@ -90,6 +91,8 @@ pub struct BandResult {
     pub at_most: Option<f64>,
     /// Whether the simulated value is in the band. `None` if the band has no ends or is not judged.
     pub inside: Option<bool>,
+    /// Why the simulator is known to miss the band, or null.
+    pub known_miss: Option<String>,
     /// The statement of the paper and its place.
     pub source: String,
 }
@@ -124,7 +127,7 @@ impl<'a> Judgement<'a> {
             paper: paper.name,
             shows: paper.shows,
             source: paper.source,
-            holds: is_judged.then(|| bands.iter().all(|band| band.inside != Some(false))),
+            holds: is_judged.then(|| !bands.iter().any(BandResult::is_surprising)),
             complete,
             changed,
             figure: Drawing::new(evidence, &expected.figure),
@@ -143,6 +146,18 @@ impl<'a> Judgement<'a> {
     /// The number of bands that are missed.
     pub fn missed(&self) -> usize {
         self.bands.iter().filter(|band| band.inside == Some(false)).count()
+    }
+
+    /// The bands that are missed as known, and why.
+    pub(super) fn known_misses(&self) -> impl Iterator<Item = (&BandResult, &String)> {
+        let missed = self.bands.iter().filter(|band| band.inside == Some(false));
+        missed.filter_map(|band| Some((band, band.known_miss.as_ref()?)))
+    }
+
+    /// The number of bands that are missed and not known to be, or that hold and are known to be
+    /// missed.
+    pub fn surprises(&self) -> usize {
+        self.bands.iter().filter(|band| band.is_surprising()).count()
     }
 
     /// The number of bands that are judged.
@@ -182,11 +197,27 @@ fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool)
         above: band.above,
         at_most: band.at_most,
         inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.contains(ours.mean))),
+        known_miss: band.known_miss.clone(),
         source: band.source.clone(),
     }
 }
 
 impl BandResult {
+    /// Whether it is judged, and missed exactly if that is not known.
+    fn is_surprising(&self) -> bool {
+        self.inside.is_some_and(|inside| inside == self.known_miss.is_some())
+    }
+
+    /// Whether the simulated value is in the band, in words. `None` if the band is not judged.
+    pub(super) fn verdict(&self) -> Option<&'static str> {
+        Some(match (self.inside?, self.known_miss.is_some()) {
+            (true, false) => "inside",
+            (false, false) => "OUTSIDE",
+            (false, true) => "outside, as known",
+            (true, true) => "INSIDE, a known miss",
+        })
+    }
+
     /// The simulated value with half the width of its interval.
     pub fn in_words(&self) -> Option<String> {
         let decimals = match self.counted {

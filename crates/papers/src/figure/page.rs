@@ -15,12 +15,7 @@ pub fn render(judgement: &Judgement<'_>, manifest: &Manifest, histories: &[Histo
 }
 
 fn section(judgement: &Judgement<'_>) -> Section {
-    let missed = judgement.missed();
-    let verdict = match missed {
-        _ if judgement.holds.is_none() => text::unjudged(judgement),
-        0 => format!("All {} bands hold.", judgement.judged()),
-        _ => format!("{missed} of {} bands are missed.", judgement.judged()),
-    };
+    let verdict = if judgement.holds.is_none() { text::unjudged(judgement) } else { text::verdict(judgement) };
     let bands = || judgement.bands.iter();
     let words = |name: &str, cell: &dyn Fn(&BandResult) -> String| Column::words(name, bands().map(cell));
     let columns = vec![
@@ -28,7 +23,10 @@ fn section(judgement: &Judgement<'_>) -> Section {
         words("the paper", &|band| band.paper.clone().unwrap_or_default()),
         words("here", &|band| band.in_words().unwrap_or_default()),
         words("band", &|band| text::ends(band).unwrap_or_default()),
-        words("verdict", &|band| band.inside.map_or("", |inside| if inside { "inside" } else { "outside" }).to_owned()),
+        words("verdict", &|band| match (band.verdict(), &band.known_miss) {
+            (Some(verdict), Some(why)) => format!("{verdict}: {why}"),
+            (verdict, _) => verdict.unwrap_or_default().to_owned(),
+        }),
         words("what the paper says", &|band| band.source.clone()),
     ];
     let table = table::render("bands", "Means over the seeds with their 95 % intervals, and the bands", columns);

@@ -43,17 +43,30 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
     if judgement.holds.is_none() {
         return text + "\n" + &wrapped(&unjudged(judgement));
     }
-    let of = judgement.judged();
-    let verdict = match judgement.missed() {
-        0 => format!("All {of} bands hold."),
-        missed => format!("Missed: {missed} of {of} bands."),
-    };
-    let _ = writeln!(text, "{verdict}");
+    text.push_str(&wrapped(&verdict(judgement)));
+    for (band, why) in judgement.known_misses() {
+        text.push_str(&wrapped(&format!("Known miss: {}: {why}.", band.what)));
+    }
     if report.repeat < FEWEST_SEEDS {
         let seeds = report.repeat;
         let _ = writeln!(text, "The bands are for means over {FEWEST_SEEDS} seeds or more; these are over {seeds}.");
     }
     text
+}
+
+/// How many bands hold, in a sentence for each kind.
+pub(crate) fn verdict(judgement: &Judgement<'_>) -> String {
+    let (of, missed, known) = (judgement.judged(), judgement.missed(), judgement.known_misses().count());
+    let text = match (missed, known) {
+        (0, _) => format!("All {of} bands hold."),
+        (_, 0) => format!("Missed: {missed} of {of} bands."),
+        _ if missed == known => format!("Missed: {missed} of {of} bands, as known."),
+        _ => format!("Missed: {missed} of {of} bands, {known} of them as known."),
+    };
+    match judgement.surprises() + known - missed {
+        0 => text,
+        held => format!("{text} Known to be missed, but held: {held}. Remove `known_miss`."),
+    }
 }
 
 fn method(report: &ExperimentReport) -> String {
@@ -79,8 +92,9 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
         words::factors(factors.map(|(path, value)| (path, value)))
     };
     // An arm that is its own reference has nothing to show.
-    let has_reference = |arm| figure.against.is_empty() || evidence.reference_arm(arm, &figure.against) != Some(arm);
-    let shown = (0..arms.len()).filter(|&arm| has_reference(arm));
+    let is_reference =
+        |arm| figure.measure.has_reference() && evidence.reference_arm(arm, &figure.against) == Some(arm);
+    let shown = (0..arms.len()).filter(|&arm| !is_reference(arm));
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for arm in shown {
         let heading = heading(arm);
@@ -231,13 +245,12 @@ fn row_of_a_run(judgement: &Judgement<'_>, repeat: u32, cells: Option<Vec<String
 }
 
 fn bands(bands: &[&BandResult]) -> String {
-    let verdict = |inside| if inside { "inside" } else { "OUTSIDE" }.to_owned();
     let columns: [Column<'_, &BandResult>; 5] = [
         ("", &|band| Some(band.what.clone())),
         ("the paper", &|band| band.paper.clone()),
         ("here", &|band| band.in_words()),
         ("band", &|band| ends(band)),
-        ("verdict", &|band| band.inside.map(verdict)),
+        ("verdict", &|band| band.verdict().map(str::to_owned)),
     ];
     table(bands, 1, columns)
 }

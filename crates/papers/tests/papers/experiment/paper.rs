@@ -171,6 +171,7 @@ fn every_band_has_arms_and_every_speed_up_has_a_reference() {
         for band in &expected.band {
             band.of.iter().chain(&band.minus).for_each(|group| check(&band.what, group, band.measure, &band.against));
             assert!(band.is_judged() || band.paper.is_none(), "{}: a value of the paper needs a band", band.what);
+            assert!(band.is_judged() || band.known_miss.is_none(), "{}: a known miss needs a band", band.what);
         }
     }
 }
@@ -205,6 +206,9 @@ fn every_paper_runs_and_is_judged_at_a_reduced_size() {
         let text = text::render(&judgement, &expected, &evidence);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert!(expected.band.iter().all(|band| text.contains(&band.what)), "{text}");
+        // A job alone has the unit of work, so no arm of several jobs is left out as a reference.
+        let shows_none = |line: &str| line.contains(" none ") && line.contains(" adaptive");
+        assert!(paper.name != "ap/mixes" || text.lines().filter(|line| shows_none(line)).count() == 2, "{text}");
     }
 }
 
@@ -243,6 +247,31 @@ fn bands_are_judged_by_runs_with_the_same_seed_and_load() {
     );
     assert!(judgement.holds == Some(false) && judgement.missed() == 1);
     insta::assert_snapshot!("paper", text::render(&judgement, &expected, &evidence));
+}
+
+#[test]
+fn a_known_miss_is_shown_as_a_miss_and_fails_only_if_the_band_holds() {
+    let (folder, scenario) = (tempfile::tempdir().unwrap(), read(CREW));
+    let report = Mock::new().experiment(scenario.clone(), SIM, folder.path()).report;
+    let (paper, evidence) = (mock(CREW), Evidence::new(&scenario, &report.runs));
+    // The second band is missed and the first one holds.
+    let judged = |section: &str| {
+        let source = format!("source = \"section {section}\"");
+        let bands = EXPECTED.replace(&source, &format!("{source}\nknown_miss = \"clocks do not drift\""));
+        let expected = toml::from_str(&bands).unwrap();
+        let judgement = Judgement::new(&paper, &expected, &evidence, &Changes::default(), &report);
+        let text = text::render(&judgement, &expected, &evidence);
+        (judgement.holds, judgement.missed(), judgement.surprises(), text)
+    };
+    let (holds, missed, surprises, text) = judged("2");
+    assert_eq!((holds, missed, surprises), (Some(true), 1, 0));
+    let said = "Missed: 1 of 3 bands, as known.\n\
+                Known miss: speed-up of cs over always-spin, four threads: clocks do not drift.\n";
+    assert!(text.ends_with(said) && text.contains("  outside, as known\n"), "{text}");
+    let (holds, missed, surprises, text) = judged("1");
+    assert_eq!((holds, missed, surprises), (Some(false), 1, 2));
+    let said = "Missed: 1 of 3 bands. Known to be missed, but held: 1. Remove `known_miss`.\n";
+    assert!(text.ends_with(said) && text.contains("  INSIDE, a known miss\n"), "{text}");
 }
 
 #[test]
