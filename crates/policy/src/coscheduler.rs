@@ -177,6 +177,18 @@ impl Coscheduler {
         published.map_or(&[], Vec::as_slice)
     }
 
+    /// The jobs that wait for cells, in the order of their arrival.
+    pub fn waiting(&self) -> impl Iterator<Item = JobId> {
+        let behind_another = if self.gang == Gang::CellOs { 1 } else { self.queue.len() };
+        self.queue.iter().skip(behind_another).copied().chain(self.table.waiting())
+    }
+
+    /// The version of the last table of turns. It changes whenever the slices do; zero if there is
+    /// none.
+    pub fn version(&self) -> u64 {
+        self.published.last_key_value().map_or(0, |(version, _)| *version)
+    }
+
     /// The largest number of slices so far.
     pub fn most_slices(&self) -> usize {
         self.most_slices

@@ -3,19 +3,21 @@
 use std::fmt;
 
 use policy::gang::{Gang, Lowering};
-use policy::turn;
+use policy::slices::Movement;
+use policy::{Span, turn};
 
 use crate::coscheduling::{Coscheduling, Reschedule};
 use crate::keys::{Key, coscheduling, machine};
 use crate::model::{JobKind, Machine, Setting};
+use crate::named::Scheduler;
 
 /// The machine cannot do what the `[coscheduling]` table asks for.
 #[derive(Clone, Debug)]
 pub struct Conflict {
     /// The keys of `[coscheduling]` of which the first that is written is at fault.
     pub(crate) at: &'static [Key],
-    /// The key of `[machine]` with which it is in conflict.
-    pub(crate) with: Key,
+    /// The key of `[machine]` with which it is in conflict, if any.
+    pub(crate) with: Option<Key>,
     pub(crate) message: String,
     pub(crate) help: &'static str,
 }
@@ -29,31 +31,36 @@ impl fmt::Display for Conflict {
 impl Setting {
     /// The conflicts of a setting whose other values are valid. A setting that was read has none.
     pub fn conflicts(&self) -> Vec<Conflict> {
-        let Some(of) = &self.coscheduling else { return Vec::new() };
         let machine = self.machine.complete(&Machine::with_cpus(1));
-        let of_turns = [self.misses_slices(of, &machine), self.only_switches(of, &machine), self.has_long_rounds(of)];
-        of_turns.into_iter().chain([cannot_lower(of, &machine)]).flatten().collect()
-    }
-
-    fn misses_slices(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
         // The tick of the machine that rowlock runs on is unknown here.
         let has_known_tick = self.machine.tick.is_some() || !self.machine.like_host;
-        let ticks = machine.scheduler.ticks() || of.reschedule == Reschedule::Tick;
-        let is_short = takes_turns(of.how) && ticks && has_known_tick && of.slice < machine.tick;
-        is_short.then(|| Conflict {
-            at: &[coscheduling::SLICE],
-            with: machine::TICK,
-            message: format!("a slice of {} is shorter than the tick of {}", of.slice, machine.tick),
-            help: "cells would miss slices; write a longer `slice`, or a shorter `tick` in `[machine]`",
-        })
+        let tick = if has_known_tick { machine.tick } else { Span::ZERO };
+        self.conflicts_on(&Machine { tick, ..machine })
+    }
+
+    /// The conflicts on a machine that replaces that of the setting.
+    pub fn conflicts_on(&self, machine: &Machine) -> Vec<Conflict> {
+        let Some(of) = &self.coscheduling else { return Vec::new() };
+        let conflicts = [
+            misses_slices(of, machine),
+            self.only_switches(of, machine),
+            self.has_long_rounds(of),
+            self.never_ends(of),
+            never_looks(of, machine),
+            cannot_lower(of, machine),
+            self.is_at_the_end_of_the_nice_values(of),
+            self.has_too_many_threads(of, machine),
+        ];
+        conflicts.into_iter().flatten().collect()
     }
 
     fn only_switches(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
         let jobs: u64 = self.jobs.iter().map(|job| u64::from(job.copies)).sum();
-        let switch = machine.context_switch + of.switch_cost + of.switch_cost_per_job.scaled(1000 * jobs);
+        let switch =
+            machine.context_switch + machine.wakeup_cost + of.switch_cost + of.switch_cost_per_job.scaled(1000 * jobs);
         (takes_turns(of.how) && of.slice < switch + switch).then(|| Conflict {
             at: &[coscheduling::SLICE],
-            with: machine::CONTEXT_SWITCH,
+            with: Some(machine::CONTEXT_SWITCH),
             message: format!("a slice of {} is shorter than two switches of {switch} each", of.slice),
             help: "cells would hardly do anything else; write a longer `slice`, or shorter switches",
         })
@@ -66,23 +73,107 @@ impl Setting {
         let places = turn::round_of_jobs(&weights);
         (of.how.has_table() && places > turn::LONGEST_ROUND).then(|| Conflict {
             at: &[coscheduling::HOW],
-            with: machine::CELLS,
+            with: None,
             message: format!("a round may have {places} turns, more than {}", turn::LONGEST_ROUND),
             help: "write smaller weights, or weights with a common divisor, or lower `copies`",
         })
     }
+
+    fn never_ends(&self, of: &Coscheduling) -> Option<Conflict> {
+        let jobs: u64 = self.jobs.iter().map(|job| u64::from(job.copies)).sum();
+        (of.how == Gang::CellOs && self.keep_running && jobs > 1).then(|| Conflict {
+            at: &[coscheduling::HOW],
+            with: None,
+            message: "`how = \"cellos\"` starts a job when the one before has ended, and with `keep_running` none ends"
+                .to_owned(),
+            help: "leave `keep_running` out of `[experiment]`, or choose another `how`",
+        })
+    }
+
+    /// Lowering, or raising, would change nothing.
+    fn is_at_the_end_of_the_nice_values(&self, of: &Coscheduling) -> Option<Conflict> {
+        let Lowering::Nice(_) = of.lower else { return None };
+        let (end, change) = match of.how {
+            Gang::Moderate | Gang::Original => (19, "lowered"),
+            Gang::Dynamic => (-20, "raised"),
+            _ => return None,
+        };
+        let job = self.jobs.iter().find(|job| job.copies > 0 && job.attributes.nice == end)?;
+        Some(Conflict {
+            at: &[coscheduling::HOW],
+            with: None,
+            message: format!("job `{}` has `nice = {end}`, and cannot be {change} further", job.name),
+            help: "give the job another `nice`, or choose another `how`",
+        })
+    }
+
+    fn has_too_many_threads(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+        let cells = machine.cells?.cells();
+        let moving = if of.movement == Movement::WithinNode { 2 * machine.cpus } else { 0 };
+        let places = self.jobs.iter().map(|job| {
+            let threads = job.kind.threads(machine.cpus);
+            let on_one_cell = threads.div_ceil(threads.clamp(1, cells));
+            u64::from(job.copies) * u64::from(on_one_cell.saturating_add(moving)) * u64::from(cells)
+        });
+        let places = places.fold(0, u64::saturating_add);
+        (places > MOST_PLACES).then(|| Conflict {
+            at: &[],
+            with: Some(machine::CELLS),
+            message: format!(
+                "the simulated kernels of {cells} cells would need {places} places for threads, more than {MOST_PLACES}"
+            ),
+            help: "write fewer cells, or lower `copies`: each kernel has a place for every thread that may run there",
+        })
+    }
+}
+
+/// The most places for threads in all kernels of a machine: some 1 GB.
+const MOST_PLACES: u64 = 10_000_000;
+
+fn misses_slices(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+    let ticks = machine.scheduler.ticks() || of.reschedule == Reschedule::Tick;
+    (takes_turns(of.how) && ticks && of.slice < machine.tick).then(|| Conflict {
+        at: &[coscheduling::SLICE],
+        with: Some(machine::TICK),
+        message: format!("a slice of {} is shorter than the tick of {}", of.slice, machine.tick),
+        help: "cells would miss slices; write a longer `slice`, or a shorter `tick` in `[machine]`",
+    })
+}
+
+fn never_looks(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+    let stops = matches!(of.how, Gang::Strict | Gang::Adaptive);
+    let chooses_again = matches!(machine.scheduler, Scheduler::Rr | Scheduler::Linux24 | Scheduler::Feedback);
+    (stops && of.reschedule == Reschedule::Choice && !chooses_again).then(|| Conflict {
+        at: &[coscheduling::RESCHEDULE],
+        with: Some(machine::SCHEDULER),
+        message: format!(
+            "`how = \"{}\"` leaves the active job alone, and `{}` makes no choice for a thread that is alone",
+            of.how, machine.scheduler
+        ),
+        help: "write `reschedule = \"boundary\"` or `reschedule = \"tick\"`, or a `how` that lowers jobs",
+    })
 }
 
 fn cannot_lower(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
     let conflict = |message, help| {
         let at = &[coscheduling::LOWER, coscheduling::HOW];
-        Some(Conflict { at, with: machine::SCHEDULER, message, help })
+        Some(Conflict { at, with: Some(machine::SCHEDULER), message, help })
     };
     match (of.how, of.lower) {
+        (Gang::Dynamic, Lowering::Weight(_)) => conflict(
+            format!("`lower = \"{}\"`: `how = \"dynamic\"` raises threads, not the groups of jobs", of.lower),
+            "write `lower = \"nice 15\"`",
+        ),
         (Gang::Moderate | Gang::Original, Lowering::Weight(_)) if !machine.has_group_weights() => conflict(
             format!("`lower = \"{}\"` needs jobs that are groups", of.lower),
             "write `scheduler = \"eevdf\"` and `groups = true` in `[machine]`, or `lower = \"nice 15\"`",
         ),
+        (Gang::Moderate | Gang::Original | Gang::Dynamic, Lowering::Nice(_)) if machine.has_group_weights() => {
+            conflict(
+                format!("`lower = \"{}\"` changes nothing between jobs that are groups", of.lower),
+                "write `groups = false` in `[machine]`, or, except for `dynamic`, `lower = \"weight 2\"`",
+            )
+        }
         (Gang::Moderate | Gang::Original, Lowering::Nice(_)) | (Gang::Dynamic, _)
             if !machine.scheduler.has_priorities() =>
         {

@@ -24,6 +24,7 @@ mod script;
 mod steps;
 mod stop;
 mod threads;
+mod turns;
 pub(crate) mod winner;
 mod workload;
 
@@ -160,13 +161,16 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
 
     /// A job arrives.
     fn note_arrival(&mut self, job: usize) {
-        if self.coscheduling.is_some() { self.request_cells(job) } else { self.admit_job(job) }
+        if self.coscheduling.is_some() {
+            return self.request_cells(job);
+        }
+        self.workload.to_come -= 1;
+        self.admit_job(job);
     }
 
     /// A job begins: its threads become ready, in the order of their numbers. Until then they add
     /// no load, and no kernel knows them.
     fn admit_job(&mut self, job: usize) {
-        self.workload.to_come -= 1;
         self.prepare_pipeline(job);
         for thread in self.workload.jobs[job].threads.clone() {
             self.ready(ThreadId(thread as u32), ReadyReason::New);
@@ -186,7 +190,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             self.events += 1;
             self.marks.begin_event((slot < self.cpus.len()).then_some(CpuId(slot as u32)));
             if slot == self.cpus.len() {
-                self.process_timed_event();
+                self.process_timed_event()?;
             } else {
                 self.process_event(CpuId(slot as u32), key)?;
             }

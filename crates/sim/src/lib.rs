@@ -8,7 +8,9 @@ mod workloads;
 pub use crate::engine::{observer, scheduler};
 pub use crate::kernels::{cfs, eevdf, feedback, linux_2_4, linux_o1, roster, rr};
 
+use policy::layout::Request;
 use policy::record::{Log, Off, Recorder};
+use policy::slices::SliceError;
 use policy::{CpuId, CpuSet, Span};
 use scenario::result::Outcome;
 use scenario::{JobKind, Machine, Scheduler, Setting};
@@ -80,6 +82,27 @@ pub enum Error {
         /// A job that has not ended.
         job: String,
     },
+    /// A job waits for cells, and all jobs that have some keep them.
+    #[error(
+        "at {at}, job `{job}` waits for cells that no job releases: those that have cells have no end, or keep running"
+    )]
+    NeverPlaced {
+        /// The simulated time.
+        at: policy::Instant,
+        /// The job.
+        job: String,
+    },
+    /// A job asks for more cells than the machine has.
+    #[error("job `{job}`: {error}")]
+    TooLarge {
+        /// The job's name.
+        job: String,
+        /// The reason.
+        error: SliceError,
+    },
+    /// The ways in which jobs share the machine are in conflict with it.
+    #[error("{0}")]
+    Conflict(String),
     /// No event is left although jobs have not ended: a defect of the engine or a scheduler.
     #[error(
         "the simulation is stuck at {at}: no CPU has anything to do, but job `{job}` has not ended (this is a defect of rowlock)"
@@ -156,6 +179,7 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
             return Err(Error::NowhereToRun { job: name, cpus, last: machine.cpus.saturating_sub(1) });
         }
     }
+    check_cells(machine, setting)?;
     let machine = &on_grid(machine);
     let roster = &Roster::new(setting, machine.cpus);
     if machine.cells.is_some() {
@@ -173,6 +197,24 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
         Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), observer).run(),
         Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), observer).run(),
     }
+}
+
+/// Whether the jobs of a setting can share the cells of a machine.
+fn check_cells(machine: &Machine, setting: &Setting) -> Result<(), Error> {
+    let Some(mesh) = machine.cells else { return Ok(()) };
+    if let Some(conflict) = setting.conflicts_on(machine).first() {
+        return Err(Error::Conflict(conflict.to_string()));
+    }
+    for job in setting.jobs.iter().filter(|job| job.copies > 0) {
+        let JobKind::Message(message) = &job.kind else { continue };
+        if let Request::Rectangle(request) = message.request
+            && !mesh.can_hold(request)
+        {
+            let error = SliceError::TooLarge { request, mesh: mesh.shape() };
+            return Err(Error::TooLarge { job: job.name.clone(), error });
+        }
+    }
+    Ok(())
 }
 
 /// The kernel of a cell. It is called through a table, so that the engine is not compiled again for

@@ -50,12 +50,15 @@ pub(super) fn coscheduling(root: &Table<'_, '_>, of_machine: &Table<'_, '_>) -> 
 
 /// Reports what the machine cannot do.
 pub(super) fn check(root: &Table<'_, '_>, of_machine: &Table<'_, '_>, setting: &Setting) {
-    let Some(table) = root.table(&file::COSCHEDULING) else { return };
+    let table = root.table(&file::COSCHEDULING);
     for Conflict { at, with, message, help } in setting.conflicts() {
-        let place = at.iter().find_map(|key| table.get(key)).map_or(table.header.clone(), Spanned::span);
-        let diagnostic = Diagnostic::new(place, message).help(help);
-        root.report.add(match of_machine.get(&with) {
-            Some(node) => diagnostic.context(node.span(), "in conflict with this"),
+        let at = at.iter().find_map(|key| table.as_ref()?.get(key)).map(Spanned::span);
+        let with = with.and_then(|key| of_machine.get(&key)).map(Spanned::span);
+        let header = || table.as_ref().unwrap_or(of_machine).header.clone();
+        let place = at.or(with.clone()).unwrap_or_else(header);
+        let diagnostic = Diagnostic::new(place.clone(), message).help(help);
+        root.report.add(match with.filter(|with| *with != place) {
+            Some(with) => diagnostic.context(with, "in conflict with this"),
             None => diagnostic,
         });
     }

@@ -90,7 +90,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         arriving.is_moving = false;
         let arriving = *arriving;
         self.scheduler.place(thread, arriving.cell(), self.now);
-        self.scheduler.set_nice(thread, arriving.nice, self.now, &mut self.marks);
+        self.scheduler.set_nice(thread, self.nice(thread), self.now, &mut self.marks);
         if arriving.place == Place::Stopped && !arriving.is_stopped {
             self.ready(thread, ReadyReason::Woken);
         }

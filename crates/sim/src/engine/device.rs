@@ -81,8 +81,13 @@ pub(crate) enum TimedEvent {
     JobCreated(usize),
     /// This cell looks whose turn it is.
     Look(usize),
-    /// All cells look whose turn it is.
-    Interrupt,
+    /// `original`: the cells are told which job the first one has run since this moment.
+    Follow {
+        job: usize,
+        since: Instant,
+    },
+    /// This job waits for cells that no other one releases.
+    NeverPlaced(usize),
     /// All jobs are classified.
     Classify,
     /// An action of a test.

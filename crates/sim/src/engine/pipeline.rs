@@ -35,6 +35,7 @@ use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::{Activity, Place};
 use super::winner::Key;
 use super::workload::Task;
+use crate::Error;
 use crate::workloads::pipeline::{Pipeline, Request};
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
@@ -68,7 +69,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.sleep(cpu, thread, None);
     }
 
-    pub(super) fn process_timed_event(&mut self) {
+    pub(super) fn process_timed_event(&mut self) -> Result<(), Error> {
         match self.agenda.pop() {
             Some(TimedEvent::Served(thread)) => {
                 if let Some((next, at)) = self.device.served(self.now) {
@@ -84,13 +85,17 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Some(TimedEvent::BarrierCompletes(last)) => self.complete_barrier(last),
             Some(TimedEvent::JobCreated(job)) => self.enter_job(job),
             Some(TimedEvent::Look(cell)) => self.look_if_due(cell),
-            Some(TimedEvent::Interrupt) => self.interrupt_cells(),
+            Some(TimedEvent::Follow { job, since }) => self.follow_first_cell(job, since),
+            Some(TimedEvent::NeverPlaced(job)) => {
+                return Err(Error::NeverPlaced { at: self.now, job: self.workload.jobs[job].name.clone() });
+            }
             Some(TimedEvent::Classify) => self.classify_jobs(),
             #[cfg(test)]
             Some(TimedEvent::Act(action)) => self.act(action),
             None => {}
         }
         self.await_agenda();
+        Ok(())
     }
 
     pub(super) fn set_timed_event(&mut self, at: policy::Instant, due: TimedEvent) {

@@ -98,6 +98,10 @@ pub(crate) trait Scheduler {
     /// pick again, if any. A scheduler without priorities ignores the call.
     fn set_nice(&mut self, _thread: ThreadId, _nice: i8, _now: Instant, _marks: &mut Marks) {}
 
+    /// `thread`, which is in no queue, becomes ready as a new one: the scheduler forgets how it ran
+    /// before.
+    fn forget(&mut self, _thread: ThreadId) {}
+
     /// `thread`, which is in no queue, belongs to this cell from now on, and returns by
     /// [`ready`](Scheduler::ready) as a new thread. Does nothing on a machine without cells.
     fn place(&mut self, _thread: ThreadId, _cell: CellId, _now: Instant) {}

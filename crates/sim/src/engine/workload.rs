@@ -194,10 +194,6 @@ impl Workload {
         &mut self.jobs[self.threads[thread.index()].job()].account
     }
 
-    pub(crate) fn is_same_job(&self, one: ThreadId, other: ThreadId) -> bool {
-        self.threads[one.index()].job == self.threads[other.index()].job
-    }
-
     /// The job of a thread, and the thread's number in it.
     #[inline]
     pub(crate) fn job_and_number(&self, thread: ThreadId) -> (usize, usize) {

@@ -2,8 +2,9 @@
 //! own CPUs, and nothing of the others.
 //!
 //! A kernel numbers its CPUs and threads from zero. It has an entry for every thread of a job that
-//! can be on one cell. A thread that moves takes one that is free, so there are twice as many if
-//! jobs move: for those that come, and for those that have not left yet.
+//! can be on one cell. If jobs move, it has two more for each CPU: a thread that moves keeps its
+//! entry until the CPU that runs it, or switches to or away from it, has left it. Each thread that
+//! comes takes an entry that is free.
 
 use std::ops::Range;
 
@@ -55,7 +56,7 @@ impl Cells {
         for job in roster.jobs() {
             let threads = job.threads.len() as u32;
             let on_one_cell = threads.div_ceil(cells_of_job(threads, cells));
-            let entries = if moves { 2 * on_one_cell } else { on_one_cell };
+            let entries = if moves { (on_one_cell + 2 * machine.cpus).min(threads) } else { on_one_cell };
             of_cell.enter(entries, job.attributes.clone(), job.shares_memory);
         }
         Cells {
@@ -222,11 +223,81 @@ impl Scheduler for Cells {
             self.kernels[before.cell.index()].dequeue(before.thread, now);
             self.threads[before.cell.index()][before.thread.index()] = None;
         }
+        self.kernels[cell.index()].forget(ThreadId(number as u32));
         self.threads[cell.index()][number] = Some(thread);
         self.entries[thread.index()] = Some(Entry { cell, thread: ThreadId(number as u32), is_new: true });
     }
 
     fn waiting(&self) -> usize {
         self.kernels.iter().map(|kernel| kernel.waiting()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::layout::{Mesh, Shape};
+    use scenario::{Coscheduling, Job, JobKind, MachineKeys};
+
+    use super::*;
+    use crate::kernel;
+
+    /// Two jobs of one thread each on two cells of one CPU, if jobs move.
+    fn cells(scheduler: scenario::Scheduler) -> (Cells, Marks) {
+        let machine = Machine {
+            cells: Mesh::new(Shape { columns: 2, rows: 1 }),
+            scheduler,
+            tick: Span::from_millis(1),
+            ..Machine::with_cpus(1)
+        };
+        let jobs = vec![Job::new("job", 2, JobKind::Cpu { threads: 1, work: None })];
+        let rules = Coscheduling { movement: Movement::WithinNode, ..Coscheduling::default() };
+        let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: Some(rules), keep_running: false };
+        let roster = Roster::new(&setting, 1);
+        (Cells::new(&machine, &setting, 1, &roster, |of_cell| kernel(&machine, of_cell)), Marks::new(2))
+    }
+
+    #[test]
+    fn a_thread_that_moves_is_a_new_one_in_its_new_kernel() {
+        let [moved, other] = [ThreadId(0), ThreadId(1)];
+        let at = |ms| Instant::ZERO + Span::from_millis(ms);
+        for scheduler in [scenario::Scheduler::LinuxO1, scenario::Scheduler::Eevdf] {
+            // The threads that run next to each other after one of them has moved there and back.
+            let order = |has_run: bool| {
+                let (mut of, mut marks) = cells(scheduler);
+                of.place(moved, CellId(0), at(0));
+                of.place(other, CellId(0), at(0));
+                if has_run {
+                    of.ready(moved, ReadyReason::New, at(0), &mut marks);
+                    of.pick(CpuId(0), None, at(0)).unwrap();
+                    of.ready(other, ReadyReason::New, at(0), &mut marks);
+                    for tick in 1..1_900 {
+                        of.alarm(CpuId(0), at(tick - 1));
+                        of.alarmed(CpuId(0), at(tick), &mut marks);
+                    }
+                    of.leave(CpuId(0), moved, at(1_900));
+                    of.dequeue(other, at(1_900));
+                    assert_eq!(of.pick(CpuId(0), None, at(1_900)), None);
+                }
+                for cell in [1, 0].map(CellId) {
+                    [moved, other].into_iter().for_each(|thread| of.place(thread, cell, at(1_900)));
+                }
+                for thread in [other, moved] {
+                    of.ready(thread, ReadyReason::New, at(1_900), &mut marks);
+                }
+                let (mut ran, mut current) = (String::new(), None);
+                for tick in 1_900..1_999 {
+                    let before = current;
+                    of.alarmed(CpuId(0), at(tick), &mut marks);
+                    current = of.pick(CpuId(0), before, at(tick));
+                    of.alarm(CpuId(0), at(tick));
+                    ran += &current.unwrap().to_string();
+                    if let Some(preempted) = before.filter(|_| before != current) {
+                        of.ready(preempted, ReadyReason::Preempted, at(tick), &mut marks);
+                    }
+                }
+                ran
+            };
+            assert_eq!(order(true), order(false), "{scheduler}");
+        }
     }
 }

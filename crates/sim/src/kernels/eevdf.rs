@@ -205,6 +205,10 @@ impl Scheduler for Eevdf {
         self.queues[cpu.index()].ready() > 0
     }
 
+    fn forget(&mut self, thread: ThreadId) {
+        self.entities[thread.index()].lag = 0;
+    }
+
     fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {
         let weight = self.set_own_weight(thread, nice::weight(nice) as u32);
         self.change_weight(thread, weight, now, marks);

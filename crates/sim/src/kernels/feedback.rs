@@ -145,6 +145,10 @@ impl Scheduler for Feedback {
         self.preempt_for(thread, marks);
     }
 
+    fn forget(&mut self, thread: ThreadId) {
+        self.queue.add(thread);
+    }
+
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
         self.boost_if_due(now);
         self.charge(cpu, now);
@@ -209,5 +213,24 @@ impl Scheduler for Feedback {
 
     fn waiting(&self) -> usize {
         self.queue.waiting() + self.cpus.iter().filter(|cpu| cpu.kept_for.is_some()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scenario::{Job, JobKind, MachineKeys, Setting};
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_forgotten_begins_at_the_highest_level() {
+        let jobs = vec![Job::new("job", 1, JobKind::Cpu { threads: 1, work: None })];
+        let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
+        let mut kernel = Feedback::new(&Machine::with_cpus(1), &Roster::new(&setting, 1));
+        let thread = ThreadId(0);
+        kernel.queue.charge(thread, Span::from_millis(10_000));
+        assert_eq!(kernel.queue.level(thread), Level(1));
+        kernel.forget(thread);
+        assert_eq!(kernel.queue.level(thread), Level(0));
     }
 }

@@ -285,6 +285,11 @@ impl Scheduler for LinuxO1 {
         self.queues[cpu.index()].running > 0
     }
 
+    fn forget(&mut self, thread: ThreadId) {
+        let task = &mut self.tasks[thread.index()];
+        *task = Task::new(task.nice, &self.tuning);
+    }
+
     fn set_nice(&mut self, thread: ThreadId, nice: i8, _: Instant, marks: &mut Marks) {
         let nice = nice.clamp(-20, 19);
         if self.tasks[thread.index()].nice == nice {

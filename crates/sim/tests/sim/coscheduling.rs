@@ -15,20 +15,20 @@ use scenario::{Arrival, Coscheduling, Job, JobKind, Machine, Message, Scheduler,
 
 use crate::timeline::{barrier, cpu, setting};
 
-const fn us(n: u64) -> Span {
+pub(crate) const fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
-const fn ms(n: u64) -> Span {
+pub(crate) const fn ms(n: u64) -> Span {
     Span::from_millis(n)
 }
 
-const fn shape(columns: u32, rows: u32) -> Shape {
+pub(crate) const fn shape(columns: u32, rows: u32) -> Shape {
     Shape { columns, rows }
 }
 
 /// Cells of one CPU each under EEVDF, with free switches and messages that arrive at once.
-fn cells(columns: u32, rows: u32) -> Machine {
+pub(crate) fn cells(columns: u32, rows: u32) -> Machine {
     let machine =
         Machine { cells: Mesh::new(shape(columns, rows)), context_switch: Span::ZERO, ..Machine::with_cpus(1) };
     let network = scenario::Network { latency: us(1), ..machine.network };
@@ -36,7 +36,7 @@ fn cells(columns: u32, rows: u32) -> Machine {
 }
 
 /// Ranks that compute for `compute` between messages to their neighbours.
-fn ranks(cells: Shape, compute: Span, rounds: u64, waiting: &str) -> Message {
+pub(crate) fn ranks(cells: Shape, compute: Span, rounds: u64, waiting: &str) -> Message {
     Message {
         request: Request::Rectangle(cells),
         pattern: Pattern::Exchange,
@@ -49,16 +49,16 @@ fn ranks(cells: Shape, compute: Span, rounds: u64, waiting: &str) -> Message {
     }
 }
 
-fn copies(count: u32, of: Message) -> Vec<Job> {
+pub(crate) fn copies(count: u32, of: Message) -> Vec<Job> {
     vec![Job::new("job", count, JobKind::Message(of))]
 }
 
-fn shared(how: Gang, jobs: Vec<Job>) -> Setting {
+pub(crate) fn shared(how: Gang, jobs: Vec<Job>) -> Setting {
     Setting { coscheduling: Some(Coscheduling { how, slice: ms(50), ..Coscheduling::default() }), ..setting(jobs) }
 }
 
 /// The longest completion time in milliseconds.
-fn elapsed(outcome: &Outcome) -> f64 {
+pub(crate) fn elapsed(outcome: &Outcome) -> f64 {
     outcome.jobs.iter().filter_map(|job| job.completion_ns).max().unwrap().as_secs_f64() * 1e3
 }
 
@@ -258,7 +258,9 @@ proptest! {
         let lowers = matches!(how, Gang::Moderate | Gang::Original | Gang::Dynamic);
         let has_nice = !matches!(scheduler, Scheduler::Rr | Scheduler::Feedback);
         let scheduler = if lowers && !has_nice { Scheduler::Eevdf } else { scheduler };
-        let machine = Machine { scheduler, context_switch: us(2), groups: weights, cpus, tick: ms(4), ..cells(4, 2) };
+        let chooses = matches!(scheduler, Scheduler::Rr | Scheduler::Linux24 | Scheduler::Feedback) || !matches!(how, Gang::Strict | Gang::Adaptive);
+        let reschedule = if chooses || reschedule != Reschedule::Choice { reschedule } else { Reschedule::Tick };
+        let machine = Machine { scheduler, context_switch: us(2), groups: weights && how != Gang::Dynamic, cpus, tick: ms(4), ..cells(4, 2) };
         let mut jobs: Vec<Job> = jobs.into_iter().zip(["a", "b", "c"]).map(|(job, name)| Job { name: name.into(), ..job }).collect();
         let by_weight = weights && scheduler == Scheduler::Eevdf && how != Gang::Dynamic;
         let rules = Coscheduling {

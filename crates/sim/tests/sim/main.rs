@@ -25,3 +25,4 @@ mod rr;
 mod rules;
 mod solo;
 mod timeline;
+mod turns;
