@@ -98,7 +98,10 @@ impl Setting {
             Gang::Dynamic => (-20, "raised"),
             _ => return None,
         };
-        let job = self.jobs.iter().find(|job| job.copies > 0 && job.attributes.nice == end)?;
+        // Only messages raise a thread.
+        let changes = |kind: &JobKind| of.how != Gang::Dynamic || matches!(kind, JobKind::Message(_));
+        let mut jobs = self.jobs.iter().filter(|job| job.copies > 0 && changes(&job.kind));
+        let job = jobs.find(|job| job.attributes.nice == end)?;
         Some(Conflict {
             at: &[coscheduling::HOW],
             with: None,
@@ -160,10 +163,12 @@ fn cannot_lower(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
         Some(Conflict { at, with: Some(machine::SCHEDULER), message, help })
     };
     match (of.how, of.lower) {
-        (Gang::Dynamic, Lowering::Weight(_)) => conflict(
-            format!("`lower = \"{}\"`: `how = \"dynamic\"` raises threads, not the groups of jobs", of.lower),
-            "write `lower = \"nice 15\"`",
-        ),
+        (Gang::Dynamic, Lowering::Weight(_)) => Some(Conflict {
+            at: &[coscheduling::LOWER],
+            with: None,
+            message: format!("`lower = \"{}\"`: `how = \"dynamic\"` raises threads, not the groups of jobs", of.lower),
+            help: "write `lower = \"nice 15\"`",
+        }),
         (Gang::Moderate | Gang::Original, Lowering::Weight(_)) if !machine.has_group_weights() => conflict(
             format!("`lower = \"{}\"` needs jobs that are groups", of.lower),
             "write `scheduler = \"eevdf\"` and `groups = true` in `[machine]`, or `lower = \"nice 15\"`",
@@ -174,9 +179,7 @@ fn cannot_lower(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
                 "write `groups = false` in `[machine]`, or, except for `dynamic`, `lower = \"weight 2\"`",
             )
         }
-        (Gang::Moderate | Gang::Original, Lowering::Nice(_)) | (Gang::Dynamic, _)
-            if !machine.scheduler.has_priorities() =>
-        {
+        (Gang::Moderate | Gang::Original | Gang::Dynamic, Lowering::Nice(_)) if !machine.scheduler.has_priorities() => {
             conflict(
                 format!("`how = \"{}\"` needs priorities, and `{}` has none", of.how, machine.scheduler),
                 "choose another scheduler in `[machine]`, or `how = \"strict\"`, which stops jobs",

@@ -64,7 +64,7 @@ pub(crate) fn elapsed(outcome: &Outcome) -> f64 {
 
 #[test]
 fn strict_turns_take_the_slices_times_the_time_of_one_job() {
-    let (machine, of) = (cells(8, 2), |cells| ranks(cells, us(500), 1_000, "always-spin"));
+    let (machine, of) = (cells(8, 2), |cells| ranks(cells, ms(4), 125, "always-spin"));
     let slices_of = |cells: Shape, jobs: u32| jobs.div_ceil(16 / cells.cells());
     for cells in [shape(2, 2), shape(4, 2), shape(8, 2)] {
         let of = |jobs| run(&machine, &shared(Gang::Strict, copies(jobs, of(cells))), 1).unwrap();
@@ -85,7 +85,7 @@ fn strict_turns_take_the_slices_times_the_time_of_one_job() {
 
 #[test]
 fn five_jobs_that_may_move_need_a_quarter_more_than_one() {
-    let (machine, of) = (cells(8, 2), ranks(shape(2, 2), us(500), 4_000, "always-spin"));
+    let (machine, of) = (cells(8, 2), ranks(shape(2, 2), ms(4), 500, "always-spin"));
     let time = |jobs, movement| {
         let mut setting = shared(Gang::Strict, copies(jobs, of.clone()));
         setting.coscheduling.as_mut().unwrap().movement = movement;
@@ -138,7 +138,7 @@ impl Observer for Together {
 fn cells_run_the_same_job_if_jobs_take_turns_and_different_ones_if_they_do_not() {
     let apart = |how, seed| {
         let mut together = Together::default();
-        let jobs = copies(2, ranks(shape(2, 1), us(100), 5_000, "always-spin"));
+        let jobs = copies(2, ranks(shape(2, 1), us(400), 1_250, "always-spin"));
         run_observed(&cells(2, 1), &shared(how, jobs), seed, &mut together).unwrap();
         together.apart.as_secs_f64() / (together.apart + together.together).as_secs_f64()
     };
@@ -202,7 +202,7 @@ fn jobs_are_created_one_after_another_and_an_implicit_wait_is_bounded() {
 #[test]
 fn a_cell_acts_on_a_boundary_when_its_clock_its_tick_or_its_scheduler_says_so() {
     let delays = |reschedule, clock_skew| {
-        let mut setting = shared(Gang::Strict, copies(2, ranks(shape(4, 2), us(100), 5_000, "always-spin")));
+        let mut setting = shared(Gang::Strict, copies(2, ranks(shape(4, 2), ms(1), 500, "always-spin")));
         let rules = setting.coscheduling.as_mut().unwrap();
         (rules.reschedule, rules.clock_skew) = (reschedule, clock_skew);
         let of = run(&cells(4, 2), &setting, 1).unwrap().machine.coscheduling.unwrap();
@@ -223,7 +223,7 @@ fn any_job() -> impl Strategy<Value = Job> {
     let message = (1_u32..5, 1_u32..3, pattern, waiting, 1_u32..4, 1_u64..300, any::<bool>()).prop_map(
         |(columns, rows, pattern, waiting, weight, compute, sleeps)| {
             let columns = if columns * rows == 1 { 2 } else { columns };
-            let of = ranks(shape(columns, rows), us(compute), 60, waiting);
+            let of = ranks(shape(columns, rows), us(compute), 25, waiting);
             let sleep = sleeps.then(|| us(700).into());
             JobKind::Message(Message { pattern, weight, sleep, ..of })
         },
@@ -240,7 +240,7 @@ fn any_job() -> impl Strategy<Value = Job> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(30))]
     /// Meanwhile, debug builds check the engine's invariants after every event.
     #[test]
     fn whatever_way_jobs_share_cells_they_end_do_their_work_and_repeat_themselves(

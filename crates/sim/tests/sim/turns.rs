@@ -101,13 +101,10 @@ fn a_job_larger_than_the_machine_is_an_error() {
 #[test]
 fn a_cell_waits_for_its_tick_also_if_jobs_are_classified() {
     let delay = |how| {
-        let setting = with(spinning(how, 2, 30_000), |rules| rules.reschedule = Reschedule::Tick);
-        let (mut sum, machine) = (0.0, cells(2, 1));
-        for seed in 0..8 {
-            let of = run(&machine, &setting, seed).unwrap().machine.coscheduling.unwrap();
-            sum += of.delay_mean_ns.unwrap().as_secs_f64();
-        }
-        sum / 8.0
+        let jobs = copies(2, ranks(shape(2, 1), ms(1), 1_500, "always-spin"));
+        let setting = with(shared(how, jobs), |rules| rules.reschedule = Reschedule::Tick);
+        let delay = |seed| run(&cells(2, 1), &setting, seed).unwrap().machine.coscheduling.unwrap().delay_mean_ns;
+        (0..8).map(|seed| delay(seed).unwrap().as_secs_f64()).sum::<f64>() / 8.0
     };
     let (strict, adaptive) = (delay(Gang::Strict), delay(Gang::Adaptive));
     assert!((strict / adaptive - 1.0).abs() < 0.05 && strict > 1e-3, "{strict} {adaptive}");
@@ -115,9 +112,9 @@ fn a_cell_waits_for_its_tick_also_if_jobs_are_classified() {
 
 #[test]
 fn delays_count_clocks_that_are_ahead_and_clocks_that_lag() {
-    let jobs = copies(2, ranks(shape(8, 8), us(500), 1_000, "always-spin"));
+    let jobs = copies(2, ranks(shape(16, 2), us(500), 200, "always-spin"));
     let setting = with(shared(Gang::Strict, jobs), |rules| rules.clock_skew = us(400));
-    let (of, _) = turns(&cells(8, 8), &setting);
+    let (of, _) = turns(&cells(16, 2), &setting);
     // The mean distance of a normal distribution is 0.8 of its deviation.
     let mean = of.delay_mean_ns.unwrap();
     assert!((us(270)..us(370)).contains(&mean), "{mean}");
@@ -126,7 +123,7 @@ fn delays_count_clocks_that_are_ahead_and_clocks_that_lag() {
 #[test]
 fn cells_pay_for_each_turn_and_so_do_all_cells_if_jobs_move() {
     let of = |movement, cost| {
-        let jobs = copies(5, ranks(shape(2, 2), us(500), 1_000, "always-spin"));
+        let jobs = copies(5, ranks(shape(2, 2), ms(2), 250, "always-spin"));
         let rules = |rules: &mut Coscheduling| (rules.movement, rules.switch_cost) = (movement, cost);
         turns(&cells(8, 2), &with(shared(Gang::Strict, jobs), rules))
     };
@@ -150,34 +147,22 @@ fn cells_pay_for_each_turn_and_so_do_all_cells_if_jobs_move() {
 fn a_job_that_moves_leaves_its_low_weight_behind() {
     let time = |jobs, lower| {
         let machine = Machine { groups: matches!(lower, Lowering::Weight(_)), ..cells(8, 2) };
-        let jobs = copies(jobs, ranks(shape(2, 2), us(500), 3_000, "always-spin"));
+        let jobs = copies(jobs, ranks(shape(2, 2), ms(2), 750, "always-spin"));
         let rules = |rules: &mut Coscheduling| (rules.movement, rules.lower) = (Movement::WithinNode, lower);
         elapsed(&run(&machine, &with(shared(Gang::Moderate, jobs), rules), 1).unwrap())
     };
     let [by_weight, by_nice] = [Lowering::Weight(2), Lowering::Nice(39)].map(|lower| time(5, lower) / time(1, lower));
-    assert!(by_weight < 1.5 && by_nice < 1.5, "{by_weight} {by_nice}");
+    assert!((by_weight - by_nice).abs() < 0.01 && by_nice < 1.35, "{by_weight} {by_nice}");
 }
 
-/// The jobs of the threads that two cells run, and since when.
-struct Pairs {
-    jobs: [Option<(u32, Instant)>; 2],
-    /// For how long at most the second cell has run another job than the first one.
-    longest: Span,
-    differ_since: Option<Instant>,
-}
+/// The threads that the first CPU runs, and when they begin.
+#[derive(Debug, Default, PartialEq)]
+struct FirstCpu(Vec<(Instant, ThreadId)>);
 
-impl Observer for Pairs {
+impl Observer for FirstCpu {
     fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
-        self.jobs[cpu.index()] = match state {
-            CpuState::Running(ThreadId(thread)) => Some((thread / 2, at)),
-            _ => None,
-        };
-        let differ = matches!(self.jobs, [Some((one, _)), Some((other, _))] if one != other);
-        if let Some(since) = self.differ_since.take_if(|_| !differ) {
-            self.longest = self.longest.max(at.since(since));
-        }
-        if differ {
-            self.differ_since.get_or_insert(at);
+        if let (CpuId(0), CpuState::Running(thread)) = (cpu, state) {
+            self.0.push((at, thread));
         }
     }
 }
@@ -192,8 +177,12 @@ fn under_the_original_scheduler_the_other_cells_follow_the_first_one_when_they_a
     let mut jobs = vec![job("a"), job("b"), job("c")];
     jobs[2].arrival.at = ms(701);
     let setting = with(shared(Gang::Original, jobs), rules);
-    let mut pairs = Pairs { jobs: [None; 2], longest: Span::ZERO, differ_since: None };
-    let outcome = run_observed(&machine, &setting, 1, &mut pairs).unwrap();
+    let run_on_first = |setting: &Setting| {
+        let mut first = FirstCpu::default();
+        (run_observed(&machine, setting, 1, &mut first).unwrap(), first)
+    };
+    let (outcome, first) = run_on_first(&setting);
+    assert_eq!(first, run_on_first(&with(setting, |rules| rules.how = Gang::None)).1, "it decides alone");
     let of = outcome.machine.coscheduling.unwrap();
     let (mean, deviation) = (of.delay_mean_ns.unwrap(), of.delay_sd_ns.unwrap());
     assert!(mean >= ms(3) && mean <= ms(3) + us(50) && deviation <= us(50), "{mean} {deviation}");
