@@ -291,17 +291,35 @@ fn cells() -> impl Strategy<Value = (MachineKeys, Coscheduling, Job)> {
 fn on_cells(setting: Setting, (network, coscheduling, job): (MachineKeys, Coscheduling, Job)) -> Setting {
     let MachineKeys { cells, network_latency, bandwidth, barrier_latency, .. } = network;
     let mut machine = MachineKeys { cells, network_latency, bandwidth, barrier_latency, ..setting.machine };
-    if matches!(coscheduling.how, Gang::Moderate | Gang::Original | Gang::Dynamic) {
-        (machine.scheduler, machine.groups) = (Some(Scheduler::Eevdf), Some(true));
+    let mut coscheduling = coscheduling;
+    match coscheduling.how {
+        Gang::Moderate | Gang::Original => {
+            let by_weight = matches!(coscheduling.lower, Lowering::Weight(_));
+            (machine.scheduler, machine.groups) = (Some(Scheduler::Eevdf), Some(by_weight));
+        }
+        Gang::Dynamic => {
+            (machine.scheduler, machine.groups) = (Some(Scheduler::Eevdf), Some(false));
+            coscheduling.lower = Lowering::default();
+        }
+        Gang::Strict | Gang::Adaptive if coscheduling.reschedule == Reschedule::Choice => {
+            machine.scheduler = Some(Scheduler::Rr);
+        }
+        // It excludes `keep_running`, which is swept.
+        Gang::CellOs => coscheduling.how = Gang::None,
+        _ => {}
     }
     let mut jobs = setting.jobs;
     jobs.retain(|job| !matches!(job.kind, JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_)));
-    jobs.iter_mut().for_each(|job| job.attributes.cpus = None);
     jobs.push(job);
+    for job in &mut jobs {
+        job.attributes.cpus = None;
+        job.attributes.nice = job.attributes.nice.clamp(-19, 18);
+    }
     let costs = machine.complete(&Machine::with_cpus(1));
     let copies: u64 = jobs.iter().map(|job| u64::from(job.copies)).sum();
     let Coscheduling { switch_cost, switch_cost_per_job, .. } = coscheduling;
-    let switches = (costs.context_switch + switch_cost + switch_cost_per_job.scaled(1000 * copies)).scaled(2000);
+    let switches = (costs.context_switch + costs.wakeup_cost + switch_cost + switch_cost_per_job.scaled(1000 * copies))
+        .scaled(2000);
     let coscheduling = Coscheduling { slice: coscheduling.slice + costs.tick + switches, ..coscheduling };
     Setting { machine, jobs, coscheduling: Some(coscheduling), ..setting }
 }
