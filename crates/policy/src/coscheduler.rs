@@ -27,10 +27,27 @@ use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable};
 use crate::turn::{Rotation, Turns};
 use crate::units::{Instant, JobId, Span};
 
+/// The rules by which jobs share a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// What happens to jobs that are not active.
+    pub gang: Gang,
+    /// How a job finds its cells.
+    pub partitioner: Partitioner,
+    /// Whether a job may have other cells in another slice.
+    pub movement: Movement,
+    /// How long a slice is active; zero counts as one nanosecond.
+    pub slice: Span,
+    /// How far the clock of a cell may be behind the times at which jobs are entered, released and
+    /// observed. A clock that lags further may find no slice, or a later one.
+    pub lag: Span,
+}
+
 /// The decisions for all jobs of a machine.
 #[derive(Clone, Debug)]
 pub struct Coscheduler {
     gang: Gang,
+    lag: Span,
     table: SliceTable,
     rotation: Rotation,
     jobs: BTreeMap<JobId, Job>,
@@ -52,12 +69,13 @@ struct Job {
 }
 
 impl Coscheduler {
-    /// No jobs on a mesh whose slices are active for `slice` at a time.
-    pub fn new(gang: Gang, mesh: Mesh, partitioner: Partitioner, movement: Movement, slice: Span) -> Coscheduler {
+    /// No jobs on a mesh.
+    pub fn new(mesh: Mesh, rules: Rules) -> Coscheduler {
         Coscheduler {
-            gang,
-            table: SliceTable::new(mesh, partitioner, movement, None),
-            rotation: Rotation::new(slice),
+            gang: rules.gang,
+            lag: rules.lag,
+            table: SliceTable::new(mesh, rules.partitioner, rules.movement, None),
+            rotation: Rotation::new(rules.slice),
             jobs: BTreeMap::new(),
             queue: VecDeque::new(),
             followed: None,
@@ -219,6 +237,8 @@ impl Coscheduler {
         if let Ok(table) = self.rotation.publish(slices, boundary) {
             self.published.insert(table.version, slices.to_vec());
             self.turns.publish(table);
+            let earliest = Instant::ZERO + now.since(Instant::ZERO + self.lag);
+            self.turns.forget_before(earliest);
             self.published.retain(|version, _| self.turns.knows(*version));
         }
     }

@@ -60,11 +60,8 @@ impl TurnTable {
     }
 }
 
-/// How many tables a cell keeps: the one in force, the next, and the one before for a clock that
-/// lags behind that of the publisher.
-const KEPT: usize = 3;
-
-/// The tables that a cell knows.
+/// The tables that a cell knows. It keeps them until it is told to [forget](Turns::forget_before)
+/// those that are too old.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
     /// In the order of their reference times and versions.
@@ -85,8 +82,14 @@ impl Turns {
         }
         self.tables.retain(|known| known.reference < table.reference);
         self.tables.push(table);
-        self.tables.drain(..self.tables.len().saturating_sub(KEPT));
         true
+    }
+
+    /// Forgets the tables that no clock needs which shows `earliest` or a later time: all before the
+    /// one in force then.
+    pub fn forget_before(&mut self, earliest: Instant) {
+        let in_force = self.tables.iter().rposition(|table| table.reference <= earliest);
+        self.tables.drain(..in_force.unwrap_or(0));
     }
 
     /// Whether a table is known by its version.

@@ -7,7 +7,11 @@ const SLICE: Span = Span::from_millis(200);
 const EIGHT_BY_TWO: Shape = Shape { columns: 8, rows: 2 };
 
 fn new(gang: Gang) -> Coscheduler {
-    Coscheduler::new(gang, Mesh::new(EIGHT_BY_TWO).unwrap(), Partitioner::AdaptiveScan, Movement::Never, SLICE)
+    with(Rules { gang, ..Rules::default() })
+}
+
+fn with(rules: Rules) -> Coscheduler {
+    Coscheduler::new(Mesh::new(EIGHT_BY_TWO).unwrap(), Rules { slice: SLICE, ..rules })
 }
 
 fn at(millis: u64) -> Instant {
@@ -79,6 +83,20 @@ fn a_job_that_blocks_takes_no_turns_until_it_spins_again() {
 }
 
 #[test]
+fn a_clock_that_lags_by_several_tables_still_finds_the_one_in_force() {
+    let mut of = with(Rules { gang: Gang::Strict, lag: Span::from_millis(401), ..Rules::default() });
+    of.enter(JobId(0), all(2, 2), 1, at(0)).unwrap();
+    // All tables have one slice, so each takes effect at once.
+    for number in 1..=5 {
+        of.enter(JobId(number), all(1, 1), 1, at(1_000 + 100 * u64::from(number))).unwrap();
+    }
+    assert_eq!(actions(&of, 1_099), [Action::Run], "the clock that lags most");
+    assert_eq!(of.published.len(), 6);
+    of.enter(JobId(6), all(1, 1), 1, at(9_000)).unwrap();
+    assert_eq!(of.published.len(), 2, "no clock needs the others");
+}
+
+#[test]
 fn cellos_runs_one_job_after_another() {
     let mut of = new(Gang::CellOs);
     let cells = Rectangle::at_origin(Shape { columns: 4, rows: 2 });
@@ -124,8 +142,9 @@ proptest! {
     #[test]
     fn no_two_jobs_run_on_a_cell_in_turn_whatever_the_clock_shows(
         events in prop::collection::vec((0_u32..12, 0_u64..400, 1_u32..5, 1_u32..3, 1_u32..4, any::<bool>()), 1..60),
+        lag in 30_u64..2_000,
     ) {
-        let mut of = new(Gang::Adaptive);
+        let mut of = with(Rules { lag: Span::from_millis(lag), ..Rules::default() });
         let mut now = 0;
         for (job, gap, columns, rows, weight, blocks) in events {
             now += gap;
@@ -141,7 +160,7 @@ proptest! {
                     of.release(job, at(now)).unwrap();
                 }
             }
-            for clock in [now.saturating_sub(30), now, now + 30, now + 777] {
+            for clock in [now.saturating_sub(lag), now.saturating_sub(30), now, now + 30, now + 777] {
                 let in_turn = (0..12).map(JobId).filter(|job| of.jobs.get(job).is_some_and(|of| of.class != Class::Blocks));
                 let runs = in_turn.filter(|&job| of.action(job, at(clock)) == Action::Run);
                 let cells: Vec<Rectangle> = runs.filter_map(|job| of.cells(job, at(clock))).collect();

@@ -102,7 +102,16 @@ impl Coscheduling {
         let is_endless = |kind: &JobKind| matches!(kind, JobKind::Cpu { work: None, .. });
         let releases = setting.jobs_with_copies().map(|(_, job)| !setting.keep_running && !is_endless(&job.kind));
         Some(Coscheduling {
-            decisions: Coscheduler::new(rules.how, mesh, rules.partition, rules.movement, rules.slice),
+            decisions: Coscheduler::new(
+                mesh,
+                policy::coscheduler::Rules {
+                    gang: rules.how,
+                    partitioner: rules.partition,
+                    movement: rules.movement,
+                    slice: rules.slice,
+                    lag: rules.clock_skew.scaled(10_000),
+                },
+            ),
             rules,
             mesh,
             observed: vec![IntervalCounters::default(); requests.len()],
