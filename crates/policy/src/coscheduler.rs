@@ -2,13 +2,14 @@
 //! happens to the others.
 //!
 //! Source: Suzaki and Walsh, "Scheduling on AP/Linux for Fine and Coarse Grain Parallel Processes",
-//! section 3: [`SliceTable`] is their `bootap+`, [`TurnTable`](crate::turn::TurnTable) the slice
-//! queue in each kernel, and [`Gang`] the priority control.
+//! section 3: [`SliceTable`] is their `bootap+`, [`TurnTable`] the slice queue in each kernel, and
+//! [`Gang`] the priority control.
 //!
 //! A world enters each job when it arrives, and releases it when it ends. Each cell asks for the
 //! [action](Coscheduler::action) of its jobs at each boundary, with the time on its own clock. A
 //! change of the slices takes effect at the next boundary of the table in force. If that has one
-//! slice at the most, no job loses a turn, and the change takes effect at once.
+//! slice at the most, or comes into force at this very moment, no job loses a turn, and the change
+//! takes effect at once.
 //!
 //! * `none`, `implicit`, `dynamic`: jobs get cells by the same table as under `moderate`, so that
 //!   only the time differs, but take no turns.
@@ -24,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::gang::{Action, Class, Gang, IntervalCounters, classify};
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
 use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable};
-use crate::turn::{Rotation, Turns};
+use crate::turn::{Rotation, TurnTable, Turns};
 use crate::units::{Instant, JobId, Span};
 
 /// The rules by which jobs share a machine.
@@ -231,8 +232,8 @@ impl Coscheduler {
         if !self.gang.has_table() || self.published.last_key_value().is_some_and(|(_, last)| last == slices) {
             return;
         }
-        let in_force = self.turns.in_force(now).filter(|table| table.order.len() > 1);
-        let boundary = in_force.map_or(now, |table| table.next_boundary(now));
+        let has_begun = |table: &&TurnTable| table.order.len() > 1 && table.reference < now;
+        let boundary = self.turns.in_force(now).filter(has_begun).map_or(now, |table| table.next_boundary(now));
         // Scenarios limit the weights, so that a round is never too long.
         if let Ok(table) = self.rotation.publish(slices, boundary) {
             self.published.insert(table.version, slices.to_vec());

@@ -85,7 +85,7 @@ impl Turns {
         true
     }
 
-    /// Forgets the tables that no clock needs which shows `earliest` or a later time: all before the
+    /// Forgets the tables that no clock needs that shows `earliest` or a later time: all before the
     /// one in force then.
     pub fn forget_before(&mut self, earliest: Instant) {
         let in_force = self.tables.iter().rposition(|table| table.reference <= earliest);

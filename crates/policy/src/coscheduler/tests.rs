@@ -97,6 +97,20 @@ fn a_clock_that_lags_by_several_tables_still_finds_the_one_in_force() {
 }
 
 #[test]
+fn jobs_that_are_entered_at_one_moment_begin_their_turns_together() {
+    use Action::{Run, Stop};
+    let mut of = new(Gang::Strict);
+    of.enter(JobId(0), all(8, 2), 1, at(0)).unwrap();
+    for job in 1..4 {
+        of.enter(JobId(job), all(2, 2), 1, at(70)).unwrap();
+    }
+    assert_eq!([70, 270].map(|time| actions(&of, time)), [[Stop, Run, Run, Run], [Run, Stop, Stop, Stop]]);
+    assert_eq!(of.published.len(), 1, "those in between were never in force");
+    of.enter(JobId(4), all(2, 2), 1, at(71)).unwrap();
+    assert_eq!([71, 470].map(|time| of.action(JobId(4), at(time))), [Stop, Run], "too late for this turn");
+}
+
+#[test]
 fn cellos_runs_one_job_after_another() {
     let mut of = new(Gang::CellOs);
     let cells = Rectangle::at_origin(Shape { columns: 4, rows: 2 });
