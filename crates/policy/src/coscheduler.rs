@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::gang::{Action, Class, Gang, IntervalCounters, classify};
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
 use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable};
-use crate::turn::{Rotation, TurnTable, Turns};
+use crate::turn::{self, LONGEST_ROUND, Rotation, TurnError, TurnTable, Turns};
 use crate::units::{Instant, JobId, Span};
 
 /// The rules by which jobs share a machine.
@@ -37,6 +37,9 @@ pub struct Rules {
     pub partitioner: Partitioner,
     /// Whether a job may have other cells in another slice.
     pub movement: Movement,
+    /// The most slices, where zero counts as one; `None` if there is no limit. Jobs that would need
+    /// more wait in order of arrival, except those that were placed already.
+    pub most_slices: Option<u32>,
     /// How long a slice is active; zero counts as one nanosecond.
     pub slice: Span,
     /// How far the clock of a cell may be behind the times at which jobs are entered, released and
@@ -52,6 +55,8 @@ pub struct Coscheduler {
     table: SliceTable,
     rotation: Rotation,
     jobs: BTreeMap<JobId, Job>,
+    /// How many jobs have each weight, if they take turns.
+    weights: BTreeMap<u32, u64>,
     /// `cellos`: the job that has the machine, and those that wait for it.
     queue: VecDeque<JobId>,
     /// `original`: the job that the first cell runs.
@@ -64,9 +69,21 @@ pub struct Coscheduler {
 
 #[derive(Clone, Copy, Debug)]
 struct Job {
+    weight: u32,
     class: Class,
     /// Its cells without slices: `None` if the table of slices has them.
     alone: Option<Rectangle>,
+}
+
+/// The reason why a job cannot be entered, released or observed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CoschedulingError {
+    /// The table of slices refuses it.
+    #[error(transparent)]
+    Slices(#[from] SliceError),
+    /// The weights allow no table of turns.
+    #[error(transparent)]
+    Turns(#[from] TurnError),
 }
 
 impl Coscheduler {
@@ -75,9 +92,10 @@ impl Coscheduler {
         Coscheduler {
             gang: rules.gang,
             lag: rules.lag,
-            table: SliceTable::new(mesh, rules.partitioner, rules.movement, None),
+            table: SliceTable::new(mesh, rules.partitioner, rules.movement, rules.most_slices),
             rotation: Rotation::new(rules.slice),
             jobs: BTreeMap::new(),
+            weights: BTreeMap::new(),
             queue: VecDeque::new(),
             followed: None,
             turns: Turns::new(),
@@ -86,15 +104,25 @@ impl Coscheduler {
         }
     }
 
-    /// Enters a job with a weight of at least one.
+    /// Enters a job with a weight of at least one; zero counts as one.
     ///
     /// # Errors
     ///
-    /// [`SliceError::TooLarge`], [`SliceError::Twice`].
-    pub fn enter(&mut self, job: JobId, request: Request, weight: u32, now: Instant) -> Result<Entry, SliceError> {
+    /// [`SliceError::TooLarge`], [`SliceError::Twice`], and, if jobs take turns,
+    /// [`TurnError::TooLong`]: a round would be too long if each job had a slice of its own. So no
+    /// later change makes it too long. Nothing has changed then.
+    pub fn enter(
+        &mut self,
+        job: JobId,
+        request: Request,
+        weight: u32,
+        now: Instant,
+    ) -> Result<Entry, CoschedulingError> {
         if self.jobs.contains_key(&job) {
-            return Err(SliceError::Twice(job));
+            return Err(SliceError::Twice(job).into());
         }
+        let weight = weight.max(1);
+        self.check_round(weight)?;
         let (entry, alone) = match self.gang {
             Gang::CellOs | Gang::Original => {
                 let place = self.first_place(request)?;
@@ -104,18 +132,22 @@ impl Coscheduler {
             }
             _ => (self.table.enter(job, request, weight)?, None),
         };
-        self.jobs.insert(job, Job { class: Class::Unknown, alone });
-        self.publish(now);
+        self.jobs.insert(job, Job { weight, class: Class::Unknown, alone });
+        *self.weights.entry(weight).or_default() += 1;
+        self.publish(now)?;
         Ok(entry)
     }
 
-    /// Releases the cells of a job. Returns the jobs that had to wait and have been placed.
+    /// Releases the cells of a job, or its place among those that wait. Returns the jobs that had
+    /// to wait and have been placed.
     ///
     /// # Errors
     ///
     /// [`SliceError::Unknown`].
-    pub fn release(&mut self, job: JobId, now: Instant) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
+    pub fn release(&mut self, job: JobId, now: Instant) -> Result<Vec<(JobId, Rectangle)>, CoschedulingError> {
         let released = self.jobs.remove(&job).ok_or(SliceError::Unknown(job))?;
+        self.weights.entry(released.weight).and_modify(|jobs| *jobs -= 1);
+        self.weights.retain(|_, jobs| *jobs > 0);
         let placed = match released.alone {
             Some(_) => {
                 let had_the_machine = self.queue.front() == Some(&job);
@@ -126,7 +158,7 @@ impl Coscheduler {
             }
             None => self.table.release(job)?,
         };
-        self.publish(now);
+        self.publish(now)?;
         Ok(placed)
     }
 
@@ -135,22 +167,26 @@ impl Coscheduler {
     ///
     /// # Errors
     ///
-    /// [`SliceError::Unknown`].
+    /// [`SliceError::Unknown`], [`SliceError::Waiting`]. Nothing has changed then.
     pub fn observe(
         &mut self,
         job: JobId,
         counters: &IntervalCounters,
         now: Instant,
-    ) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
+    ) -> Result<Vec<(JobId, Rectangle)>, CoschedulingError> {
         let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
-        let (before, class, alone) = (of.class, classify(of.class, counters), of.alone);
-        of.class = class;
-        if self.gang.has_table() && alone.is_none() && self.gang.takes_turns(before) != self.gang.takes_turns(class) {
-            let placed = self.table.set_takes_turns(job, self.gang.takes_turns(class))?;
-            self.publish(now);
-            return Ok(placed);
+        if of.alone.is_none() {
+            self.table.rectangle(job)?;
         }
-        Ok(Vec::new())
+        let took_turns = self.gang.takes_turns(of.class);
+        of.class = classify(of.class, counters);
+        let takes_turns = self.gang.takes_turns(of.class);
+        if !self.gang.has_table() || took_turns == takes_turns {
+            return Ok(Vec::new());
+        }
+        let placed = self.table.set_takes_turns(job, takes_turns)?;
+        self.publish(now)?;
+        Ok(placed)
     }
 
     /// `original`: the first cell's local scheduler runs a thread of this job. Returns whether
@@ -225,23 +261,36 @@ impl Coscheduler {
         found.ok_or(SliceError::TooLarge { request: request_shape, mesh: mesh.shape() })
     }
 
-    /// Publishes the slices, if they take turns and have changed.
-    fn publish(&mut self, now: Instant) {
+    /// Refuses one more job of this weight if a round could be too long. Each slice has the weight
+    /// of one of its single tasks, so there are no more places than if each job had a slice.
+    fn check_round(&self, weight: u32) -> Result<(), TurnError> {
+        if !self.gang.has_table() {
+            return Ok(());
+        }
+        let jobs: Vec<_> = self.weights.iter().map(|(&weight, &jobs)| (weight, jobs)).chain([(weight, 1)]).collect();
+        match turn::round_of_jobs(&jobs) {
+            places if places > LONGEST_ROUND => Err(TurnError::TooLong(places)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Publishes the slices, if they take turns and have changed. Never fails, because of
+    /// [`check_round`](Self::check_round).
+    fn publish(&mut self, now: Instant) -> Result<(), TurnError> {
         let slices = self.table.slices();
         self.most_slices = self.most_slices.max(slices.len());
         if !self.gang.has_table() || self.published.last_key_value().is_some_and(|(_, last)| last == slices) {
-            return;
+            return Ok(());
         }
         let has_begun = |table: &&TurnTable| table.order.len() > 1 && table.reference < now;
         let boundary = self.turns.in_force(now).filter(has_begun).map_or(now, |table| table.next_boundary(now));
-        // Scenarios limit the weights, so that a round is never too long.
-        if let Ok(table) = self.rotation.publish(slices, boundary) {
-            self.published.insert(table.version, slices.to_vec());
-            self.turns.publish(table);
-            let earliest = Instant::ZERO + now.since(Instant::ZERO + self.lag);
-            self.turns.forget_before(earliest);
-            self.published.retain(|version, _| self.turns.knows(*version));
-        }
+        let table = self.rotation.publish(slices, boundary)?;
+        self.published.insert(table.version, slices.to_vec());
+        self.turns.publish(table);
+        let earliest = Instant::ZERO + now.since(Instant::ZERO + self.lag);
+        self.turns.forget_before(earliest);
+        self.published.retain(|version, _| self.turns.knows(*version));
+        Ok(())
     }
 }
 

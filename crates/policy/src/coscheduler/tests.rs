@@ -144,18 +144,52 @@ fn original_follows_the_first_cell() {
 fn a_job_that_has_gone_is_an_error_value() {
     for gang in Gang::ALL {
         let mut of = new(gang);
-        assert_eq!(of.release(JobId(5), at(0)), Err(SliceError::Unknown(JobId(5))));
-        assert_eq!(of.observe(JobId(5), &SPINS, at(0)), Err(SliceError::Unknown(JobId(5))));
+        let unknown = CoschedulingError::from(SliceError::Unknown(JobId(5)));
+        assert_eq!(of.release(JobId(5), at(0)), Err(unknown.clone()));
+        assert_eq!(of.observe(JobId(5), &SPINS, at(0)), Err(unknown));
         of.enter(JobId(5), all(1, 1), 1, at(0)).unwrap();
-        assert_eq!(of.enter(JobId(5), all(1, 1), 1, at(0)), Err(SliceError::Twice(JobId(5))));
+        assert_eq!(of.enter(JobId(5), all(1, 1), 1, at(0)), Err(SliceError::Twice(JobId(5)).into()));
         assert_eq!((of.action(JobId(6), at(0)), of.cells(JobId(6), at(0))), (Action::Run, None));
+    }
+}
+
+#[test]
+fn a_job_that_waits_is_not_observed_and_takes_turns_when_it_is_placed() {
+    let mut of = with(Rules { most_slices: Some(1), ..Rules::default() });
+    of.enter(JobId(0), all(8, 2), 1, at(0)).unwrap();
+    assert_eq!(of.enter(JobId(1), all(8, 2), 1, at(0)), Ok(Entry::Waits));
+    assert_eq!(of.observe(JobId(1), &BLOCKS, at(1)), Err(SliceError::Waiting(JobId(1)).into()));
+    assert_eq!(of.observe(JobId(0), &BLOCKS, at(1)), Ok(vec![(JobId(1), Rectangle::at_origin(EIGHT_BY_TWO))]));
+    assert_eq!(of.observe(JobId(0), &SPINS, at(2)), Ok(vec![]), "it was placed, and takes turns beyond the limit");
+    let turns = [201, 401].map(|millis| actions::<2>(&of, millis));
+    assert!(turns.iter().all(|turn| turn[0] != turn[1]), "{turns:?}");
+}
+
+#[test]
+fn a_job_whose_weight_could_make_a_round_too_long_is_refused_and_changes_nothing() {
+    let mut of = new(Gang::Adaptive);
+    for job in 0..10 {
+        of.enter(JobId(job), all(8, 2), 1000, at(0)).unwrap();
+    }
+    let before = format!("{of:?}");
+    let error = of.enter(JobId(10), all(1, 1), 999, at(1)).unwrap_err();
+    assert_eq!(error, TurnError::TooLong(10_999).into());
+    assert!(error.to_string().starts_with("a round of 10999 turns is longer than 10000: use fewer"), "{error}");
+    assert_eq!(format!("{of:?}"), before);
+    of.release(JobId(0), at(2)).unwrap();
+    of.enter(JobId(10), all(8, 2), 999, at(2)).unwrap();
+    assert_eq!(of.turns.in_force(at(300)).unwrap().order.len(), 9_999);
+    // Without turns, weights do not matter.
+    let mut of = new(Gang::None);
+    for (job, weight) in (0..12).zip([1000, 999].repeat(6)) {
+        of.enter(JobId(job), all(8, 2), weight, at(0)).unwrap();
     }
 }
 
 proptest! {
     #[test]
     fn no_two_jobs_run_on_a_cell_in_turn_whatever_the_clock_shows(
-        events in prop::collection::vec((0_u32..12, 0_u64..400, 1_u32..5, 1_u32..3, 1_u32..4, any::<bool>()), 1..60),
+        events in prop::collection::vec((0_u32..12, 0_u64..400, 1_u32..5, 1_u32..3, prop_oneof![1_u32..4, Just(12)], any::<bool>()), 1..60),
         lag in 30_u64..2_000,
     ) {
         let mut of = with(Rules { lag: Span::from_millis(lag), ..Rules::default() });
@@ -174,6 +208,9 @@ proptest! {
                     of.release(job, at(now)).unwrap();
                 }
             }
+            let weights: Vec<_> = of.weights.iter().map(|(&weight, &jobs)| (weight, jobs)).collect();
+            let slices: Vec<_> = of.table.slices().iter().map(|slice| (slice.weight, 1)).collect();
+            prop_assert!(turn::round_of_jobs(&slices) <= turn::round_of_jobs(&weights), "{:?}", of);
             for clock in [now.saturating_sub(lag), now.saturating_sub(30), now, now + 30, now + 777] {
                 let in_turn = (0..12).map(JobId).filter(|job| of.jobs.get(job).is_some_and(|of| of.class != Class::Blocks));
                 let runs = in_turn.filter(|&job| of.action(job, at(clock)) == Action::Run);

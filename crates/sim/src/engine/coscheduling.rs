@@ -108,6 +108,7 @@ impl Coscheduling {
                     gang: rules.how,
                     partitioner: rules.partition,
                     movement: rules.movement,
+                    most_slices: None,
                     slice: rules.slice,
                     lag: rules.clock_skew.scaled(10_000),
                 },
