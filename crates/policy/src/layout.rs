@@ -34,9 +34,10 @@ use crate::units::CellId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mesh(Shape);
 
-/// The size of a rectangle of cells. Written as `"2x3"`: columns, then rows.
+/// The size of a rectangle of cells. Written as `"2x3"`: columns, then rows. A size that is read has
+/// 1 to [`Mesh::MOST_CELLS`] cells. Other sizes fit nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Unchecked"))]
 pub struct Shape {
     /// The number of columns, at least one.
     pub columns: u32,
@@ -44,7 +45,15 @@ pub struct Shape {
     pub rows: u32,
 }
 
-/// A rectangle of cells of a mesh.
+/// A size that has been deserialized, but not checked.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Unchecked {
+    columns: u32,
+    rows: u32,
+}
+
+/// A rectangle of cells. It may be empty or beyond a mesh, where no job gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rectangle {
     /// Its lowest column.
@@ -170,27 +179,33 @@ impl Rectangle {
         Rectangle { column: 0, row: 0, shape }
     }
 
-    /// Its cells on a mesh, row by row.
+    /// Its cells that are on a mesh, row by row.
     pub fn cells(self, mesh: Mesh) -> impl Iterator<Item = CellId> {
-        let rows = self.row..self.row + self.shape.rows;
-        let columns = self.column..self.column + self.shape.columns;
+        let within = |first: u32, count: u32, all: u32| first..first.saturating_add(count).min(all);
+        let rows = within(self.row, self.shape.rows, mesh.0.rows);
+        let columns = within(self.column, self.shape.columns, mesh.0.columns);
         rows.flat_map(move |row| columns.clone().map(move |column| CellId(row * mesh.0.columns + column)))
     }
 
     /// Whether two rectangles have a cell in common.
-    pub const fn overlaps(self, other: Rectangle) -> bool {
-        self.column < other.column + other.shape.columns
-            && other.column < self.column + self.shape.columns
-            && self.row < other.row + other.shape.rows
-            && other.row < self.row + self.shape.rows
+    pub fn overlaps(self, other: Rectangle) -> bool {
+        let meet = |one: u32, ones: u32, other: u32, others: u32| {
+            let end = |first: u32, count: u32| u64::from(first) + u64::from(count);
+            u64::from(one.max(other)) < end(one, ones).min(end(other, others))
+        };
+        meet(self.column, self.shape.columns, other.column, other.shape.columns)
+            && meet(self.row, self.shape.rows, other.row, other.shape.rows)
     }
 
     /// The cell of a rank of the job that has this rectangle: row by row, and from the first cell
-    /// again if the job has more ranks than cells.
-    pub const fn cell_of_rank(self, rank: u32, mesh: Mesh) -> CellId {
-        let place = rank % self.shape.cells();
-        let (column, row) = (self.column + place % self.shape.columns, self.row + place / self.shape.columns);
-        CellId(row * mesh.0.columns + column)
+    /// again if the job has more ranks than cells. Of a rectangle that is empty or reaches beyond
+    /// the mesh, a cell of the mesh that is near it.
+    pub fn cell_of_rank(self, rank: u32, mesh: Mesh) -> CellId {
+        let place = rank.checked_rem(self.shape.cells()).unwrap_or(0);
+        let columns = self.shape.columns.max(1);
+        let within = |first: u32, further: u32, all: u32| first.saturating_add(further).min(all - 1);
+        let row = within(self.row, place / columns, mesh.0.rows);
+        CellId(row * mesh.0.columns + within(self.column, place % columns, mesh.0.columns))
     }
 }
 
@@ -212,13 +227,25 @@ impl FromStr for Shape {
     fn from_str(text: &str) -> Result<Shape, ParseError> {
         let number = |digits: &str| {
             let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            digits.parse().ok().filter(|&number| plain && (1..=Mesh::MOST_CELLS).contains(&number))
+            digits.parse().ok().filter(|_| plain)
         };
         let shape = text.trim().split_once('x').and_then(|(columns, rows)| {
-            let shape = Shape { columns: number(columns.trim())?, rows: number(rows.trim())? };
-            (u64::from(shape.columns) * u64::from(shape.rows) <= u64::from(Mesh::MOST_CELLS)).then_some(shape)
+            Mesh::new(Shape { columns: number(columns.trim())?, rows: number(rows.trim())? })
         });
-        let most = Mesh::MOST_CELLS;
-        shape.ok_or_else(|| ParseError(format!("`{text}` is not a size of 1 to {most} cells such as `8x2`")))
+        shape.map(Mesh::shape).ok_or_else(|| not_a_size(text))
     }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Unchecked> for Shape {
+    type Error = ParseError;
+
+    fn try_from(Unchecked { columns, rows }: Unchecked) -> Result<Shape, ParseError> {
+        let shape = Shape { columns, rows };
+        Mesh::new(shape).map(Mesh::shape).ok_or_else(|| not_a_size(shape))
+    }
+}
+
+fn not_a_size(text: impl fmt::Display) -> ParseError {
+    ParseError(format!("`{text}` is not a size of 1 to {} cells such as `8x2`", Mesh::MOST_CELLS))
 }

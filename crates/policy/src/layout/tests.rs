@@ -226,3 +226,69 @@ fn first_fit_finds_the_first_rectangle_and_best_fit_one_whenever_there_is_one() 
     compare_many(Partitioner::FirstFit, 20, 5_000);
     compare_many(Partitioner::BestFit, 20, 5_000);
 }
+
+/// Any number, often one near an end.
+fn any_number() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0..6_u32, 1 => (u32::MAX - 3)..=u32::MAX, 1 => 250..260_u32, 1 => any::<u32>()]
+}
+
+fn any_rectangle() -> impl Strategy<Value = Rectangle> {
+    let [column, row, columns, rows] = std::array::from_fn(|_| any_number());
+    (column, row, columns, rows).prop_map(|(column, row, columns, rows)| rectangle(column, row, columns, rows))
+}
+
+proptest! {
+    #[test]
+    fn rectangles_of_any_numbers_are_harmless(
+        size in prop_oneof![4 => (1..6_u32, 1..6_u32), 1 => Just((16, 16)), 1 => Just((300, 1))],
+        one in any_rectangle(), other in any_rectangle(), rank in any_number(),
+    ) {
+        let mesh = mesh(size.0, size.1);
+        let cells: Vec<CellId> = one.cells(mesh).collect();
+        prop_assert!(cells.is_sorted() && cells.iter().all(|cell| cell.0 < mesh.cells()));
+        prop_assert!(one.cell_of_rank(rank, mesh).0 < mesh.cells());
+        if mesh.has(one) {
+            prop_assert_eq!(cells.len(), one.shape.cells() as usize);
+            prop_assert_eq!(one.cell_of_rank(rank, mesh), cells[rank as usize % cells.len()]);
+        }
+        prop_assert_eq!(one.overlaps(other), other.overlaps(one));
+        prop_assert_eq!(one.overlaps(one), one.shape.columns > 0 && one.shape.rows > 0);
+        prop_assert!(one.overlaps(other) || other.cells(mesh).all(|cell| !cells.contains(&cell)));
+        if mesh.has(one) && mesh.has(other) {
+            prop_assert_eq!(one.overlaps(other), other.cells(mesh).any(|cell| cells.contains(&cell)));
+        }
+        let mut occupancy = Occupancy::new(mesh);
+        prop_assert_eq!(occupancy.take(one), mesh.has(one));
+        prop_assert_eq!(occupancy.is_free(other), mesh.has(other) && !(mesh.has(one) && one.overlaps(other)));
+        for request in [Request::Rectangle(other.shape), Request::Ranks(rank)] {
+            prop_assert!(request.shapes(mesh).count() <= 17);
+            for partitioner in Partitioner::ALL {
+                let found = partitioner.find(&occupancy, request);
+                prop_assert!(found.is_none_or(|found| occupancy.is_free(found)), "{:?}", found);
+            }
+        }
+        prop_assert!(adaptive_scan::find(&occupancy, other.shape, &mut 0).is_none_or(|found| occupancy.is_free(found)));
+        occupancy.release(other);
+        occupancy.release(one);
+        prop_assert_eq!(occupancy.free_cells(), mesh.cells());
+        let text = one.shape.to_string();
+        prop_assert_eq!(text.parse::<Shape>().ok(), Mesh::new(one.shape).map(Mesh::shape));
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn only_sizes_of_meshes_are_deserialized() {
+    use serde::Deserialize as _;
+    use serde::de::value::{Error, MapDeserializer};
+
+    let read = |columns: u32, rows: u32| {
+        Shape::deserialize(MapDeserializer::<_, Error>::new([("columns", columns), ("rows", rows)].into_iter()))
+    };
+    assert_eq!(read(8, 2), Ok(shape(8, 2)));
+    assert_eq!(read(1, 65_536), Ok(shape(1, 65_536)));
+    for (columns, rows) in [(0, 1), (1, 0), (65_537, 1), (65_536, 65_536)] {
+        let error = read(columns, rows).unwrap_err().to_string();
+        assert_eq!(error, format!("`{columns}x{rows}` is not a size of 1 to 65536 cells such as `8x2`"));
+    }
+}
