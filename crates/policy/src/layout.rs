@@ -34,8 +34,8 @@ use crate::units::CellId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mesh(Shape);
 
-/// The size of a rectangle of cells. Written as `"2x3"`: columns, then rows. A size that is read has
-/// 1 to [`Mesh::MOST_CELLS`] cells. Other sizes fit nowhere.
+/// The size of a rectangle of cells. Written as `"2x3"`: columns, then rows. A size that is read
+/// has 1 to [`Mesh::MOST_CELLS`] cells. Other sizes fit nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Unchecked"))]
 pub struct Shape {

@@ -30,6 +30,8 @@ pub struct Coscheduling {
     pub partition: Partitioner,
     /// Whether a job may have other cells in another slice.
     pub movement: Movement,
+    /// The most slices, at least one; `None` if there is no limit. Jobs that would need more wait.
+    pub most_slices: Option<u32>,
     /// How a job that is not active is lowered.
     pub lower: Lowering,
     /// The standard deviation of the clocks of the cells.
@@ -54,6 +56,7 @@ impl Default for Coscheduling {
             slice: Span::from_millis(50),
             partition: Partitioner::default(),
             movement: Movement::default(),
+            most_slices: None,
             lower: Lowering::default(),
             clock_skew: Span::ZERO,
             reschedule: Reschedule::default(),

@@ -54,11 +54,12 @@ impl Scenario {
 }
 
 fn write_coscheduling(coscheduling: &Coscheduling, out: &mut String) {
-    let Coscheduling { how, slice, partition, movement, lower, clock_skew, reschedule, .. } = coscheduling;
+    let Coscheduling { how, slice, partition, movement, most_slices, lower, clock_skew, reschedule, .. } = coscheduling;
     line(out, &coscheduling::HOW, how);
     line(out, &coscheduling::SLICE, slice);
     line(out, &coscheduling::PARTITION, partition);
     line(out, &coscheduling::MOVE, movement);
+    optional(out, &coscheduling::MOST_SLICES, most_slices.as_ref());
     line(out, &coscheduling::LOWER, lower);
     line(out, &coscheduling::CLOCK_SKEW, clock_skew);
     line(out, &coscheduling::RESCHEDULE, reschedule);

@@ -1,7 +1,9 @@
 //! The keys of the `[coscheduling]` table.
 
 use super::KeyDefault::Is;
-use super::{GANGS, Key, MOVEMENTS, PARTITIONERS, Value};
+use super::{GANGS, Key, MOVEMENTS, PARTITIONERS, Value, count};
+use policy::turn::LONGEST_ROUND;
+
 use crate::coscheduling::Reschedule;
 
 keys! {
@@ -11,6 +13,8 @@ keys! {
         "the algorithm that finds cells for a job";
     MOVE = "move", Value::OneOf(&MOVEMENTS), Is("never"), r#""within-node""#,
         "whether a job may have other cells in another slice";
+    MOST_SLICES = "most_slices", count(1, LONGEST_ROUND), Is("no limit"), "2",
+        "the most slices; jobs that would need more wait until others end, in order of arrival";
     LOWER = "lower", Value::Lowering, Is("nice 15"), r#""weight 2""#,
         "how jobs that are not active are lowered: their nice value is larger by this, or their group has this weight, where an active job has 1024";
     CLOCK_SKEW = "clock_skew", Value::Span, Is("0 ns"), r#""1 ms""#,
@@ -28,5 +32,17 @@ keys! {
 }
 
 /// All keys.
-pub const ALL: &[Key] =
-    &[HOW, SLICE, PARTITION, MOVE, LOWER, CLOCK_SKEW, RESCHEDULE, CREATE, START, SWITCH_COST, SWITCH_COST_PER_JOB];
+pub const ALL: &[Key] = &[
+    HOW,
+    SLICE,
+    PARTITION,
+    MOVE,
+    MOST_SLICES,
+    LOWER,
+    CLOCK_SKEW,
+    RESCHEDULE,
+    CREATE,
+    START,
+    SWITCH_COST,
+    SWITCH_COST_PER_JOB,
+];

@@ -36,6 +36,7 @@ pub(super) fn coscheduling(root: &Table<'_, '_>, of_machine: &Table<'_, '_>) -> 
         movement: table
             .read(&coscheduling::MOVE, value::named(&Movement::ALL, Movement::name))
             .unwrap_or(usual.movement),
+        most_slices: table.read(&coscheduling::MOST_SLICES, value::count),
         lower: table.read(&coscheduling::LOWER, value::lowering).unwrap_or(usual.lower),
         clock_skew: span(&coscheduling::CLOCK_SKEW, usual.clock_skew),
         reschedule: table

@@ -351,6 +351,13 @@ fn coscheduling_is_swept_and_each_arm_is_checked_against_its_machine() {
 }
 
 #[test]
+fn a_limit_of_slices_is_swept() {
+    let arms = good(&format!("{CELLS}[experiment.sweep]\n'coscheduling.most_slices' = [1, 10_000]")).arms;
+    let of = |arm: &Arm| arm.setting.coscheduling.unwrap().most_slices;
+    assert_eq!(arms.iter().map(of).collect::<Vec<_>>(), [Some(1), Some(10_000)]);
+}
+
+#[test]
 fn arms_are_all_combinations_in_file_order_and_the_last_factor_varies_fastest() {
     let scenario = good(&format!(
         "{CREW}

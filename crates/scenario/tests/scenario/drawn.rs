@@ -249,11 +249,14 @@ fn coscheduling() -> impl Strategy<Value = Coscheduling> {
         select(Movement::ALL.to_vec()),
         select(Reschedule::ALL.to_vec()),
     );
-    (named, lower, vec(span(), 6)).prop_map(|((how, partition, movement, reschedule), lower, spans)| Coscheduling {
+    let slices = option::of(1..=10_000_u32);
+    let all = (named, slices, lower, vec(span(), 6));
+    all.prop_map(|((how, partition, movement, reschedule), most_slices, lower, spans)| Coscheduling {
         how,
         slice: spans[0],
         partition,
         movement,
+        most_slices,
         lower,
         clock_skew: spans[1],
         reschedule,

@@ -108,7 +108,7 @@ impl Coscheduling {
                     gang: rules.how,
                     partitioner: rules.partition,
                     movement: rules.movement,
-                    most_slices: None,
+                    most_slices: rules.most_slices,
                     slice: rules.slice,
                     lag: rules.clock_skew.scaled(10_000),
                 },
