@@ -131,7 +131,7 @@ impl Coscheduling {
         })
     }
 
-    /// The time on the clock by which a cell looks: its own, or that of the first cell if jobs move.
+    /// The time on the clock by which a cell looks: its own, or the first cell's if jobs move.
     pub(super) fn clock_of_turns(&self, cell: usize, now: Instant) -> Instant {
         let ahead = if self.moves() { 0 } else { self.cells[cell].ahead };
         Instant::from_nanos(now.as_nanos().saturating_add_signed(ahead))
