@@ -31,7 +31,7 @@
 mod tests;
 mod within_node;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque, btree_map};
 
 use self::within_node::Candidate;
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
@@ -72,7 +72,7 @@ pub struct SliceTable {
     most_slices: usize,
     jobs: BTreeMap<JobId, Job>,
     /// The jobs with cells, in the order in which they were placed.
-    placed: Vec<JobId>,
+    placed: Vec<(JobId, Rectangle)>,
     waiting: VecDeque<Waiting>,
     slices: Vec<Slice>,
     /// The cells of each slice.
@@ -82,13 +82,13 @@ pub struct SliceTable {
 }
 
 /// A job that has cells.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Job {
     rectangle: Rectangle,
     weight: u32,
     takes_turns: bool,
-    /// The number of slices that it is in.
-    slices: usize,
+    /// The slices that it is in.
+    slices: Vec<usize>,
 }
 
 /// A job that waits for cells.
@@ -102,9 +102,38 @@ struct Waiting {
 /// The cells of a slice.
 #[derive(Clone, Debug)]
 struct Cells {
-    occupancy: Occupancy,
-    /// Whether there may be room for jobs that are not in this slice: it is new, or a job left it.
-    has_new_room: bool,
+    taken: Occupancy,
+    /// Those that its single tasks take.
+    by_single: Occupancy,
+    /// How many of its single tasks have each weight.
+    single_weights: BTreeMap<u32, usize>,
+    /// Where there may be room for jobs that are not in this slice: it is new, or a job left it.
+    new_room: Vec<Rectangle>,
+}
+
+impl Cells {
+    fn new(mesh: Mesh) -> Cells {
+        let none = Occupancy::new(mesh);
+        let new_room = vec![Rectangle::at_origin(mesh.shape())];
+        Cells { taken: none.clone(), by_single: none, single_weights: BTreeMap::new(), new_room }
+    }
+
+    /// A job in this slice has become a single task.
+    fn add_single(&mut self, job: &Job) {
+        self.by_single.take(job.rectangle);
+        *self.single_weights.entry(job.weight).or_default() += 1;
+    }
+
+    /// A single task has left this slice, or entered another one.
+    fn remove_single(&mut self, job: &Job) {
+        self.by_single.release(job.rectangle);
+        if let btree_map::Entry::Occupied(mut jobs) = self.single_weights.entry(job.weight) {
+            *jobs.get_mut() -= 1;
+            if *jobs.get() == 0 {
+                jobs.remove();
+            }
+        }
+    }
 }
 
 /// The place of a job that has asked for cells.
@@ -185,7 +214,7 @@ impl SliceTable {
             Ok(_) => {
                 self.leave_all(job);
                 self.jobs.remove(&job);
-                self.placed.retain(|&placed| placed != job);
+                self.placed.retain(|&(placed, _)| placed != job);
             }
             Err(SliceError::Waiting(_)) => self.waiting.retain(|waiting| waiting.job != job),
             Err(error) => return Err(error),
@@ -209,7 +238,7 @@ impl SliceTable {
             let own = |occupancy: &Occupancy| occupancy.is_free(rectangle).then_some(rectangle);
             let found = self.find_room(own);
             let slice = found.map_or_else(|| self.add_slice(), |(slice, _)| slice);
-            self.enter_first(job, slice);
+            self.enter_first(job, rectangle, slice);
         } else {
             self.leave_all(job);
         }
@@ -273,95 +302,118 @@ impl SliceTable {
             }
             None => return None,
         };
-        self.jobs.insert(job, Job { rectangle, weight, takes_turns: true, slices: 0 });
-        self.placed.push(job);
-        self.enter_first(job, slice);
+        self.jobs.insert(job, Job { rectangle, weight, takes_turns: true, slices: Vec::new() });
+        self.placed.push((job, rectangle));
+        self.enter_first(job, rectangle, slice);
         Some(rectangle)
     }
 
     /// The first slice with room, or else the first one with room without its multiple tasks.
     fn find_room(&self, find: impl Fn(&Occupancy) -> Option<Rectangle>) -> Option<(usize, Rectangle)> {
         let slices = || self.cells.iter().enumerate();
-        let free = slices().find_map(|(slice, cells)| Some((slice, find(&cells.occupancy)?)));
-        free.or_else(|| slices().find_map(|(slice, cells)| Some((slice, find(&self.without_multiple(slice, cells)?)?))))
-    }
-
-    /// The cells that the single tasks of a slice take. `None` if it has no others.
-    fn without_multiple(&self, slice: usize, cells: &Cells) -> Option<Occupancy> {
-        let is_multiple = |job: JobId| self.jobs.get(&job).is_some_and(|placed| placed.slices > 1);
-        let mut multiple = self.slices[slice].jobs.iter().filter(|&&(job, _)| is_multiple(job)).peekable();
-        multiple.peek()?;
-        let mut occupancy = cells.occupancy.clone();
-        multiple.for_each(|&(_, rectangle)| occupancy.release(rectangle));
-        Some(occupancy)
+        let free = slices().find_map(|(slice, cells)| Some((slice, find(&cells.taken)?)));
+        let has_multiple = |cells: &Cells| cells.by_single.free_cells() > cells.taken.free_cells();
+        let mut with_multiple = slices().filter(|(_, cells)| has_multiple(cells));
+        free.or_else(|| with_multiple.find_map(|(slice, cells)| Some((slice, find(&cells.by_single)?))))
     }
 
     /// Enters a job in a slice, which the multiple tasks in its way leave, and in all others in
     /// which its cells are free.
-    fn enter_first(&mut self, job: JobId, slice: usize) {
-        if let Some(&Job { rectangle, .. }) = self.jobs.get(&job) {
-            self.leave_if(slice, |_, other| other.overlaps(rectangle));
-        }
-        self.enter_if_free(job, slice);
-        (0..self.slices.len()).for_each(|slice| self.enter_if_free(job, slice));
+    fn enter_first(&mut self, job: JobId, rectangle: Rectangle, slice: usize) {
+        self.leave_if(slice, |_, other| other.overlaps(rectangle));
+        self.enter_if_free(job, rectangle, slice);
+        (0..self.slices.len()).for_each(|slice| self.enter_if_free(job, rectangle, slice));
     }
 
-    /// Enters all jobs in the slices with new room.
+    /// Enters all jobs in the slices with new room. A job that has room now has cells there.
     fn spread(&mut self) {
         for slice in 0..self.slices.len() {
-            if std::mem::take(&mut self.cells[slice].has_new_room) {
-                for place in 0..self.placed.len() {
-                    self.enter_if_free(self.placed[place], slice);
+            let mut new_room = std::mem::take(&mut self.cells[slice].new_room);
+            new_room.retain(|&room| self.cells[slice].taken.has_free_cell(room));
+            for place in 0..self.placed.len() {
+                if new_room.is_empty() || self.cells[slice].taken.free_cells() == 0 {
+                    break;
+                }
+                let (job, rectangle) = self.placed[place];
+                if new_room.iter().any(|room| room.overlaps(rectangle)) {
+                    self.enter_if_free(job, rectangle, slice);
                 }
             }
         }
     }
 
     /// Enters a job that takes turns in a slice, if its cells are free there.
-    fn enter_if_free(&mut self, job: JobId, slice: usize) {
+    fn enter_if_free(&mut self, job: JobId, rectangle: Rectangle, slice: usize) {
+        if !self.cells[slice].taken.is_free(rectangle) {
+            return;
+        }
         let Some(placed) = self.jobs.get_mut(&job).filter(|placed| placed.takes_turns) else { return };
-        if self.cells[slice].occupancy.take(placed.rectangle) {
-            placed.slices += 1;
-            self.slices[slice].jobs.push((job, placed.rectangle));
+        self.cells[slice].taken.take(rectangle);
+        self.slices[slice].jobs.push((job, rectangle));
+        placed.slices.push(slice);
+        match placed.slices[..] {
+            [only] => self.cells[only].add_single(placed),
+            [first, _] => self.cells[first].remove_single(placed),
+            _ => {}
         }
     }
 
     /// Takes a job out of all slices.
     fn leave_all(&mut self, job: JobId) {
-        (0..self.slices.len()).for_each(|slice| self.leave_if(slice, |other, _| other == job));
+        let slices = self.jobs.get(&job).map(|placed| placed.slices.clone());
+        slices.into_iter().flatten().for_each(|slice| self.leave_if(slice, |other, _| other == job));
     }
 
     /// Takes some of its jobs out of a slice.
     fn leave_if(&mut self, slice: usize, leaves: impl Fn(JobId, Rectangle) -> bool) {
         let cells = &mut self.cells[slice];
-        for (job, rectangle) in self.slices[slice].jobs.extract_if(.., |&mut (job, cells)| leaves(job, cells)) {
-            cells.occupancy.release(rectangle);
-            cells.has_new_room = true;
-            self.jobs.entry(job).and_modify(|placed| placed.slices -= 1);
+        let leaving = self.slices[slice].jobs.extract_if(.., |&mut (job, cells)| leaves(job, cells));
+        let leaving: Vec<_> = leaving.inspect(|&(_, rectangle)| cells.taken.release(rectangle)).collect();
+        for (job, rectangle) in leaving {
+            self.cells[slice].new_room.push(rectangle);
+            let Some(placed) = self.jobs.get_mut(&job) else { continue };
+            if let [only] = placed.slices[..] {
+                self.cells[only].remove_single(placed);
+            }
+            placed.slices.retain(|&other| other != slice);
+            if let [last] = placed.slices[..] {
+                self.cells[last].add_single(placed);
+            }
         }
     }
 
     fn add_slice(&mut self) -> usize {
         self.slices.push(Slice::default());
-        self.cells.push(Cells { occupancy: Occupancy::new(self.mesh), has_new_room: true });
+        self.cells.push(Cells::new(self.mesh));
         self.slices.len() - 1
     }
 
     /// Drops the slices without a single task, one at a time, the last one first.
     fn drop_redundant(&mut self) {
         for slice in (0..self.slices.len()).rev() {
-            if self.single_tasks(slice).next().is_none() {
-                self.cells.remove(slice);
-                for (job, _) in self.slices.remove(slice).jobs {
-                    self.jobs.entry(job).and_modify(|placed| placed.slices -= 1);
-                }
+            if self.cells[slice].single_weights.is_empty() {
+                self.drop_slice(slice);
+            }
+        }
+    }
+
+    fn drop_slice(&mut self, slice: usize) {
+        self.cells.remove(slice);
+        for placed in self.jobs.values_mut() {
+            placed.slices.retain(|&other| other != slice);
+            placed.slices.iter_mut().filter(|other| **other > slice).for_each(|later| *later -= 1);
+        }
+        for (job, _) in self.slices.remove(slice).jobs {
+            let Some(placed) = self.jobs.get(&job) else { continue };
+            if let [last] = placed.slices[..] {
+                self.cells[last].add_single(placed);
             }
         }
     }
 
     fn weigh(&mut self) {
-        for slice in 0..self.slices.len() {
-            self.slices[slice].weight = self.single_tasks(slice).map(|job| job.weight).max().unwrap_or(1);
+        for (slice, cells) in self.slices.iter_mut().zip(&self.cells) {
+            slice.weight = cells.single_weights.last_key_value().map_or(1, |(&weight, _)| weight);
         }
     }
 
@@ -369,17 +421,11 @@ impl SliceTable {
         if self.movement == Movement::Never || self.slices.len() <= 1 {
             return None;
         }
-        let jobs = self.placed.iter().filter_map(|&job| Some((job, self.jobs.get(&job)?)));
+        let jobs = self.placed.iter().filter_map(|(job, _)| Some((*job, self.jobs.get(job)?)));
         let candidates: Vec<Candidate> = jobs
             .filter(|(_, placed)| placed.takes_turns)
             .map(|(job, placed)| Candidate { job, weight: placed.weight, rectangle: placed.rectangle })
             .collect();
         within_node::improve(&self.slices, self.mesh, self.partitioner, &candidates, self.most_slices)
-    }
-
-    /// The jobs of a slice that are in no other one.
-    fn single_tasks(&self, slice: usize) -> impl Iterator<Item = &Job> {
-        let jobs = self.slices[slice].jobs.iter().filter_map(|(job, _)| self.jobs.get(job));
-        jobs.filter(|placed| placed.slices == 1)
     }
 }

@@ -40,6 +40,11 @@ impl Occupancy {
         self.mesh.has(rectangle) && self.rows(rectangle).all(|cells| self.last_cells[cells].iter().all(Option::is_none))
     }
 
+    /// Whether a cell of a rectangle is free. False if some are not on the mesh.
+    pub(crate) fn has_free_cell(&self, rectangle: Rectangle) -> bool {
+        self.mesh.has(rectangle) && self.rows(rectangle).any(|cells| self.last_cells[cells].iter().any(Option::is_none))
+    }
+
     /// Takes a rectangle, if it is [free](Occupancy::is_free). Returns whether it was.
     pub fn take(&mut self, rectangle: Rectangle) -> bool {
         let is_free = self.is_free(rectangle);

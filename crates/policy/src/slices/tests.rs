@@ -181,6 +181,18 @@ fn a_job_leaves_its_own_cells_if_a_job_with_a_smaller_share_has_no_room_otherwis
     assert_eq!(second, &[(3, 0), (0, 1), (1, 3)], "job 1 on its own cells would leave none for job 0");
 }
 
+#[test]
+fn thousands_of_jobs_are_entered_and_released() {
+    for (mesh, size, count, slices) in [((64, 64), 1, 6_000, 2), ((8, 2), 2, 1_000, 250)] {
+        let mut table = table(shape(mesh.0, mesh.1), None);
+        (0..count).for_each(|job| assert!(enter(&mut table, job, size, size).is_some()));
+        assert_eq!(table.slices().len(), slices);
+        assert!(table.slices().iter().all(|slice| slice.jobs.len() as u32 * size * size == mesh.0 * mesh.1));
+        (0..count).for_each(|job| assert_eq!(table.release(JobId(job)), Ok(vec![])));
+        assert_eq!(table.slices(), []);
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Enter(Request, u32),

@@ -110,7 +110,9 @@ impl Packing<'_> {
             return in_order.jobs;
         }
         // There may be more room than before.
-        let rest: Vec<usize> = order.iter().copied().filter(|place| !chosen.contains(place)).collect();
+        let mut is_chosen = vec![false; own_first.candidates.len()];
+        chosen.iter().for_each(|&place| is_chosen[place] = true);
+        let rest: Vec<usize> = order.iter().copied().filter(|&place| !is_chosen[place]).collect();
         own_first.enter_all(&rest);
         own_first.jobs
     }
