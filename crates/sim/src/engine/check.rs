@@ -23,12 +23,18 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
         let elapsed = self.now.since(Instant::ZERO).scaled(1000 * self.cpus.len() as u64);
         assert_eq!(self.time.total() + not_yet_charged, elapsed, "time of all CPUs at {}", self.now);
         let threads = &self.workload.threads;
-        for (number, job) in self.workload.jobs.iter().enumerate() {
+        let cells = self.machine.cells.map_or(1, |cells| cells.cells() as usize);
+        let count = |counted: &[Thread], counts: fn(Place) -> bool| {
+            let mut of_cells = vec![0; cells];
+            counted.iter().filter(|of| counts(of.place)).for_each(|of| of_cells[of.cell().index()] += 1);
+            of_cells
+        };
+        let runnable = count(threads, |place| !place.is_away());
+        for job in &self.workload.jobs {
+            let blocked = count(&threads[job.threads.clone()], |place| place == Place::Blocked);
             for seen_by in job.threads.clone().take(job.cells()) {
-                let beside = threads.iter().filter(|thread| thread.cell() == threads[seen_by].cell());
-                let counts = |thread: &&Thread| thread.place == Place::Blocked && thread.job() == number;
-                let load = beside.filter(|thread| counts(thread) || !thread.place.is_away()).count();
-                assert_eq!(self.workload.load(ThreadId(seen_by as u32)) as usize, load, "load at {}", self.now);
+                let (cell, load) = (threads[seen_by].cell().index(), self.workload.load(ThreadId(seen_by as u32)));
+                assert_eq!(load as usize, runnable[cell] + blocked[cell], "load at {}", self.now);
             }
             job.lock.check(|thread| self.workload.spins_on(thread).is_some());
             job.pipeline.iter().for_each(Pipeline::check);

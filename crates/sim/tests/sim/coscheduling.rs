@@ -62,38 +62,38 @@ pub(crate) fn elapsed(outcome: &Outcome) -> f64 {
     outcome.jobs.iter().filter_map(|job| job.completion_ns).max().unwrap().as_secs_f64() * 1e3
 }
 
+/// The fluid model: all jobs together need the number of slices times the time of one. If they may
+/// move, they need no more cells than they have. Jobs end up to a round of slices apart.
 #[test]
-fn strict_turns_take_the_slices_times_the_time_of_one_job() {
-    let (machine, of) = (cells(8, 2), |cells| ranks(cells, ms(4), 125, "always-spin"));
-    let slices_of = |cells: Shape, jobs: u32| jobs.div_ceil(16 / cells.cells());
-    for cells in [shape(2, 2), shape(4, 2), shape(8, 2)] {
-        let of = |jobs| run(&machine, &shared(Gang::Strict, copies(jobs, of(cells))), 1).unwrap();
-        let alone = elapsed(&of(1));
-        for jobs in [2, 3, 5] {
-            let (slices, outcome) = (slices_of(cells, jobs), of(jobs));
-            let (expected, took) = (f64::from(slices) * alone, elapsed(&outcome));
-            // Jobs of a round end a slice apart, and others have a turn between their last two.
-            let round = 50.0 * f64::from(slices);
-            assert!(
-                (-0.03 * expected..0.03 * expected + round).contains(&(took - expected)),
-                "{jobs} of {cells}: {took}"
-            );
-            assert_eq!(outcome.machine.coscheduling.unwrap().most_slices, slices);
+fn strict_turns_take_as_long_as_in_the_fluid_model() {
+    let machine = cells(8, 2);
+    for cells in [shape(1, 1), shape(2, 2), shape(4, 2), shape(8, 2)] {
+        let job = |jobs| match cells.cells() {
+            1 => vec![Job { copies: jobs, ..cpu("job", Some(ms(400))) }],
+            _ => copies(jobs, ranks(cells, ms(40), 10, "always-spin")),
+        };
+        let of = |jobs, movement| {
+            let mut setting = shared(Gang::Strict, job(jobs));
+            setting.coscheduling.as_mut().unwrap().movement = movement;
+            run(&machine, &setting, 1).unwrap()
+        };
+        let alone = elapsed(&of(1, Movement::Never));
+        for jobs in 1..=12 {
+            for movement in Movement::ALL {
+                let outcome = of(jobs, movement);
+                let (slices, load) = (jobs.div_ceil(16 / cells.cells()), f64::from(jobs * cells.cells()) / 16.0);
+                let most = outcome.machine.coscheduling.as_ref().unwrap().most_slices;
+                let times = if movement == Movement::Never { f64::from(slices) } else { load.max(1.0) };
+                let (expected, took) = (times * alone, elapsed(&outcome));
+                let round = if most == 1 { 0.0 } else { 50.0 * f64::from(most) };
+                assert!(
+                    (-0.01 * expected..0.01 * expected + round).contains(&(took - expected)),
+                    "{jobs} of {cells}, {movement}: {took} instead of {expected}"
+                );
+                assert!(most == slices || movement == Movement::WithinNode, "{jobs} of {cells}: {most}");
+            }
         }
     }
-}
-
-#[test]
-fn five_jobs_that_may_move_need_a_quarter_more_than_one() {
-    let (machine, of) = (cells(8, 2), ranks(shape(2, 2), ms(4), 500, "always-spin"));
-    let time = |jobs, movement| {
-        let mut setting = shared(Gang::Strict, copies(jobs, of.clone()));
-        setting.coscheduling.as_mut().unwrap().movement = movement;
-        elapsed(&run(&machine, &setting, 1).unwrap())
-    };
-    let alone = time(1, Movement::Never);
-    let (stay, moved) = (time(5, Movement::Never) / alone, time(5, Movement::WithinNode) / alone);
-    assert!((1.95..2.05).contains(&stay) && (1.2..1.35).contains(&moved), "{stay} {moved}");
 }
 
 #[test]
