@@ -5,13 +5,13 @@
 //! CPU when the event is over. A thread that is woken, or whose spin ends, continues when it is
 //! resumed and has a CPU.
 
-use policy::ThreadId;
 use policy::record::Recorder;
+use policy::{Span, ThreadId};
 
 use super::Engine;
 use super::observer::Observer;
 use super::scheduler::{ReadyReason, Scheduler};
-use super::threads::Place;
+use super::threads::{Activity, Place};
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// Stops a thread, in any place. Does nothing if it is stopped.
@@ -53,6 +53,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// A thread that could run, and is in no queue, waits until it is resumed.
     pub(super) fn put_aside(&mut self, thread: ThreadId) {
+        if cfg!(rowlock_canary = "a-stop-loses-work")
+            && let Activity::Compute { left } = &mut self.workload.threads[thread.index()].activity
+        {
+            *left = Span::ZERO;
+        }
         self.workload.put(thread, Place::Stopped);
     }
 }

@@ -1,11 +1,9 @@
-//! Jobs that share cells: laws for every way to co-schedule them, and the fluid model as an oracle.
+//! Jobs that share cells: small cases, and the fluid model as an oracle.
 
-use policy::gang::{Gang, Lowering};
+use policy::gang::Gang;
 use policy::layout::{Mesh, Request, Shape};
 use policy::slices::Movement;
-use policy::waiting::WaitingRule;
 use policy::{CpuId, Instant, Span, ThreadId};
-use proptest::prelude::*;
 use rowlock_sim::observer::{CpuState, Observer};
 use rowlock_sim::{run, run_observed};
 use scenario::coscheduling::Reschedule;
@@ -13,7 +11,7 @@ use scenario::message::Pattern;
 use scenario::result::Outcome;
 use scenario::{Arrival, Coscheduling, Job, JobKind, Machine, Message, Scheduler, Setting};
 
-use crate::timeline::{barrier, cpu, setting};
+use crate::timeline::{cpu, setting};
 
 pub(crate) const fn us(n: u64) -> Span {
     Span::from_micros(n)
@@ -215,93 +213,4 @@ fn a_cell_acts_on_a_boundary_when_its_clock_its_tick_or_its_scheduler_says_so() 
     // The tick is 4 ms, and its phases are drawn.
     let [mean, deviation] = delays(Reschedule::Tick, Span::ZERO);
     assert!((1_000..3_000).contains(&mean) && (500..2_000).contains(&deviation), "{mean} {deviation}");
-}
-
-fn any_job() -> impl Strategy<Value = Job> {
-    let pattern = prop::sample::select(Pattern::ALL.to_vec());
-    let waiting = prop::sample::select(vec!["always-block", "always-spin", "50 us", "adaptive"]);
-    let message = (1_u32..5, 1_u32..3, pattern, waiting, 1_u32..4, 1_u64..300, any::<bool>()).prop_map(
-        |(columns, rows, pattern, waiting, weight, compute, sleeps)| {
-            let columns = if columns * rows == 1 { 2 } else { columns };
-            let of = ranks(shape(columns, rows), us(compute), 25, waiting);
-            let sleep = sleeps.then(|| us(700).into());
-            JobKind::Message(Message { pattern, weight, sleep, ..of })
-        },
-    );
-    let others = (1_u32..6, 1_u64..400).prop_map(|(threads, work)| match threads {
-        1 => cpu("x", Some(us(10 * work))).kind,
-        threads => barrier("x", threads, us(work), 20, "50 us").kind,
-    });
-    (prop_oneof![3 => message, 1 => others], 1_u32..4, 0_u64..200).prop_map(|(kind, copies, arrives)| Job {
-        // Half of the jobs arrive at the start.
-        arrival: Arrival { at: ms(arrives) - ms(100), every: None },
-        ..Job::new("job", copies, kind)
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30))]
-    /// Meanwhile, debug builds check the engine's invariants after every event.
-    #[test]
-    fn whatever_way_jobs_share_cells_they_end_do_their_work_and_repeat_themselves(
-        jobs in prop::collection::vec(any_job(), 1..4),
-        how in prop::sample::select(Gang::ALL.to_vec()),
-        scheduler in prop::sample::select(vec![
-            Scheduler::Rr, Scheduler::Linux24, Scheduler::LinuxO1, Scheduler::Cfs, Scheduler::Eevdf, Scheduler::Feedback,
-        ]),
-        reschedule in prop::sample::select(Reschedule::ALL.to_vec()),
-        (weights, moves, create, start, skew, cost) in
-            (any::<bool>(), any::<bool>(), 0_u64..30, 0_u64..5, 0_u64..500, 0_u64..200),
-        cpus in 1_u32..3,
-        seed in 0_u64..1_000,
-    ) {
-        let lowers = matches!(how, Gang::Moderate | Gang::Original | Gang::Dynamic);
-        let has_nice = !matches!(scheduler, Scheduler::Rr | Scheduler::Feedback);
-        let scheduler = if lowers && !has_nice { Scheduler::Eevdf } else { scheduler };
-        let chooses = matches!(scheduler, Scheduler::Rr | Scheduler::Linux24 | Scheduler::Feedback) || !matches!(how, Gang::Strict | Gang::Adaptive);
-        let reschedule = if chooses || reschedule != Reschedule::Choice { reschedule } else { Reschedule::Tick };
-        let machine = Machine { scheduler, context_switch: us(2), groups: weights && how != Gang::Dynamic, cpus, tick: ms(4), ..cells(4, 2) };
-        let mut jobs: Vec<Job> = jobs.into_iter().zip(["a", "b", "c"]).map(|(job, name)| Job { name: name.into(), ..job }).collect();
-        let by_weight = weights && scheduler == Scheduler::Eevdf && how != Gang::Dynamic;
-        let rules = Coscheduling {
-            how,
-            slice: ms(20),
-            lower: if by_weight { Lowering::Weight(2) } else { Lowering::default() },
-            movement: if moves { Movement::WithinNode } else { Movement::Never },
-            clock_skew: us(skew),
-            reschedule,
-            create: ms(create),
-            start: ms(start),
-            switch_cost: us(cost),
-            ..Coscheduling::default()
-        };
-        // Without turns, ranks that only spin may wait for each other forever.
-        let has_turns = matches!(how, Gang::Strict | Gang::CellOs);
-        for job in &mut jobs {
-            if let JobKind::Message(Message { waiting: waiting @ WaitingRule::AlwaysSpin, .. }) = &mut job.kind
-                && !has_turns
-            {
-                *waiting = "50 us".parse().unwrap();
-            }
-        }
-        let setting = Setting { coscheduling: Some(rules), ..setting(jobs) };
-        let outcome = run(&machine, &setting, seed).unwrap();
-        prop_assert_eq!(&outcome, &run(&machine, &setting, seed).unwrap());
-        for ((_, job), came) in setting.jobs_with_copies().zip(&outcome.jobs) {
-            prop_assert!(came.completion_ns.is_some());
-            let work = match &job.kind {
-                JobKind::Message(of) => {
-                    let computing = match of.pattern {
-                        Pattern::OneToAll => 1,
-                        Pattern::Ring | Pattern::Exchange => u64::from(of.ranks()),
-                    };
-                    prop_assert_eq!(came.rounds, Some(of.rounds));
-                    let of_start = rules.start.scaled(1000 * u64::from(of.ranks()));
-                    of_start + Span::from_nanos((of.compute.as_ref().unwrap().mean() as u64) * of.rounds * computing)
-                }
-                _ => came.delivered_work_ns.unwrap(),
-            };
-            prop_assert_eq!(came.delivered_work_ns, Some(work));
-        }
-    }
 }

@@ -23,6 +23,7 @@ mod pipeline;
 mod reference;
 mod rr;
 mod rules;
+mod shared_cells;
 mod slices;
 mod solo;
 mod timeline;
