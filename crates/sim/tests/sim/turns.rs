@@ -31,7 +31,7 @@ fn spinning(how: Gang, jobs: u32, rounds: u64) -> Setting {
 
 fn turns(machine: &Machine, setting: &Setting) -> (CoschedulingOutcome, Outcome) {
     let outcome = run(machine, setting, 1).unwrap();
-    (outcome.machine.coscheduling.clone().unwrap(), outcome)
+    (outcome.machine.coscheduling.unwrap(), outcome)
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn cells_pay_for_each_turn_and_so_do_all_cells_if_jobs_move() {
         assert_eq!(free.delay_mean_ns, Some(Span::ZERO), "{movement}");
         // A cell may be idle: its job has just ended, or has moved away.
         assert!((ms(8)..=ms(10)).contains(&paid.delay_mean_ns.unwrap()), "{movement}: {paid:?}");
-        // If jobs stay, two of them share four cells. If they move, at a boundary one job leaves its
-        // cells to the one that has missed a slice.
+        // If jobs stay, two of them share four cells. If they move, at a boundary one job leaves
+        // its cells to the one that has missed a slice.
         let (boundaries, cost) = (elapsed(&free_run) / 50.0, elapsed(&paid_run) - elapsed(&free_run));
         let (of_cells, expected) =
             (free.turns as f64 / boundaries, if movement == Movement::Never { 4.0 } else { 7.0 });
