@@ -59,6 +59,17 @@ fn a_cell_ignores_stale_tables_and_changes_at_the_reference_time() {
 }
 
 #[test]
+fn a_table_replaces_those_that_would_begin_later() {
+    let mut cell = Turns::new();
+    for (version, reference) in [(0, ms(0)), (1, ms(500)), (2, ms(300)), (3, ms(300))] {
+        assert!(cell.publish(table(version, reference, &[version as u32])));
+    }
+    assert_eq!([0, 1, 2, 3].map(|version| cell.knows(version)), [true, false, false, true]);
+    assert_eq!([0, 300, 500].map(|time| cell.active(ms(time))), [0, 3, 3].map(Some));
+    assert_eq!([250, 300].map(|time| cell.next_table(ms(time))), [Some(ms(300)), None]);
+}
+
+#[test]
 fn a_cell_forgets_only_tables_that_were_replaced_before_the_earliest_clock() {
     let mut cell = Turns::new();
     for version in 0..5 {
@@ -79,11 +90,13 @@ proptest! {
         // The turns from one reference time to the next, and the order of each table.
         publications in prop::collection::vec((0..4_u64, prop::collection::vec(0..5_u32, 0..5)), 1..12),
         told in 0..100_u64,
+        late in 0..100_u64,
         skew in prop_oneof![0..100_u64, 0..1_500_u64],
         mut looks in prop::collection::vec((400..9_000_u64, 0..=1_500_u64, 0..=1_500_u64), 50),
     ) {
-        // The tables, and by definition the slice of each turn. They are told from 0 to 100 ms
-        // after the boundary before their reference time, on the clock of the publisher.
+        // The tables, and by definition the slice of each turn. One cell is told of them from 0 to
+        // 100 ms after the boundary before their reference time, on the clock of the publisher, and
+        // the other one later.
         let mut tables = Vec::new();
         let mut turns = vec![None; 50];
         let mut reference = 3;
@@ -95,20 +108,21 @@ proptest! {
             }
         }
         // No clock is ahead of the publisher's, and none is behind by more than the skew.
-        let mut tables = tables.into_iter().peekable();
-        let mut cell = Turns::new();
+        let mut cells = [0, late].map(|late| (Turns::new(), late, tables.iter().peekable()));
         looks.sort_unstable();
         for (time, one, other) in looks {
-            while let Some((_, table)) = tables.next_if(|&(told, _)| told <= time) {
-                prop_assert!(cell.publish(table));
+            for (cell, late, tables) in &mut cells {
+                while let Some((_, table)) = tables.next_if(|&&(told, _)| told + *late <= time) {
+                    prop_assert!(cell.publish(table.clone()));
+                }
+                cell.forget_before(ms(time.saturating_sub(skew)));
             }
-            cell.forget_before(ms(time.saturating_sub(skew)));
             let clocks = [one, other].map(|behind| time.saturating_sub(behind.min(skew)));
-            let answers = clocks.map(|clock| cell.active(ms(clock)));
+            let answers = [0, 1].map(|cell| cells[cell].0.active(ms(clocks[cell])));
             prop_assert_eq!(answers, clocks.map(|clock| turns[clock as usize / 200]));
             let boundary_between = clocks[0] / 200 != clocks[1] / 200;
             prop_assert!(answers[0] == answers[1] || boundary_between && clocks[0].abs_diff(clocks[1]) <= skew);
-            for (clock, answer) in clocks.into_iter().zip(answers) {
+            for ((clock, answer), (cell, ..)) in clocks.into_iter().zip(answers).zip(&cells) {
                 let next = cell.next_boundary(ms(clock));
                 prop_assert!(answer.is_none() || next == Some(ms((clock / 200 + 1) * 200)));
             }
