@@ -68,6 +68,18 @@ fn a_job_of_two_slices_has_waited_since_the_later_turn() {
     }
 }
 
+#[test]
+fn a_job_that_leaves_all_slices_and_comes_back_waits_from_then_on() {
+    let mut rotation = Rotation::new(TURN);
+    rotation.publish(&slices(&[1, 1, 1]), at(0)).unwrap();
+    // Jobs 0 and 1 are active until 4 and 5, and job 2 was until 3.
+    assert_eq!(rotation.publish(&slices(&[1, 1]), at(3)).unwrap().order, [0, 1]);
+    assert_eq!(rotation.publish(&slices(&[1, 1, 1]), at(5)).unwrap().order, [0, 2, 1]);
+    rotation.publish(&[slice(&[3, 2, 4], 1)], at(6)).unwrap();
+    rotation.publish(&[slice(&[2], 1)], at(7)).unwrap();
+    assert!(rotation.waiting.keys().eq(&[JobId(2)]), "{:?}", rotation.waiting);
+}
+
 /// A change of the slices before a table is published, and for how many turns it is in force.
 #[derive(Clone, Copy, Debug)]
 struct Step {
