@@ -4,10 +4,15 @@
 use std::fmt::Write;
 
 use policy::Span;
-use policy::layout::{Mesh, Shape};
+use policy::gang::{Gang, Lowering};
+use policy::layout::{Mesh, Request, Shape};
+use policy::slices::Movement;
 use rowlock_sim::run;
+use scenario::coscheduling::Reschedule;
 use scenario::message::Pattern;
-use scenario::{Compute, Distribution, Granularity, Job, JobKind, Machine, Message, Scheduler};
+use scenario::{
+    Arrival, Compute, Coscheduling, Distribution, Granularity, Job, JobKind, Machine, Message, Scheduler, Setting,
+};
 
 use crate::messages::message;
 use crate::timeline::{barrier, cpu, setting, short, time_sharing};
@@ -122,6 +127,87 @@ fn outcomes_of_messages_are_those_of_the_golden_file() {
         }
     }
     insta::assert_snapshot!(text);
+}
+
+/// Two jobs that spin and one that blocks on 2 x 2 cells, lowered or stopped by these rules. `None`
+/// if the kernel cannot do that.
+fn outcome_on_cells(scheduler: Scheduler, rules: Coscheduling) -> Option<String> {
+    // Jobs are classified after 100 ms.
+    let rounds = if rules.how == Gang::Adaptive { 400 } else { 120 };
+    let ranks = |shape, waiting| Message {
+        request: Request::Rectangle(shape),
+        compute: Some(Distribution::Exponential { mean: Span::from_micros(50) }),
+        ..message(Pattern::Exchange, 2, rounds, waiting)
+    };
+    let blocks = Message {
+        sleep: Some(Span::from_micros(100).into()),
+        weight: 2,
+        ..ranks(Shape { columns: 2, rows: 2 }, "always-block")
+    };
+    let spins = ranks(Shape { columns: 2, rows: 1 }, "always-spin");
+    let jobs = vec![
+        Job::new("spins", 3, JobKind::Message(spins)),
+        Job {
+            arrival: Arrival { at: Span::from_millis(3), every: None },
+            ..Job::new("blocks", 1, JobKind::Message(blocks))
+        },
+    ];
+    let groups = matches!(rules.lower, Lowering::Weight(_));
+    let cells = Mesh::new(Shape { columns: 2, rows: 2 });
+    let machine = short(Machine { scheduler, tick: Span::from_micros(50), groups, cells, ..Machine::with_cpus(1) });
+    let setting = Setting { coscheduling: Some(rules), ..setting(jobs) };
+    if !setting.conflicts_on(&machine).is_empty() {
+        return None;
+    }
+    let Coscheduling { how, reschedule, movement, lower, .. } = rules;
+    let mut text = format!("{how}, {}, {reschedule}, {movement}, {lower}", scheduler.name());
+    match run(&machine, &setting, 1) {
+        Ok(outcome) => {
+            writeln!(text, ": {} events", outcome.machine.events.unwrap()).unwrap();
+            writeln!(text, "  {:?}", outcome.machine.coscheduling.unwrap()).unwrap();
+            for job in &outcome.jobs {
+                let times = [job.start_ns, job.completion_ns, job.cpu_ns, job.spin_ns].map(Option::unwrap);
+                let switches = (job.voluntary_switches.unwrap(), job.involuntary_switches.unwrap());
+                writeln!(text, "  {}: {} {switches:?}", job.job, times.map(|time| time.to_string()).join(", "))
+                    .unwrap();
+            }
+        }
+        Err(why) => writeln!(text, ": {why}").unwrap(),
+    }
+    Some(text)
+}
+
+#[test]
+fn outcomes_of_jobs_that_share_cells_are_those_of_the_golden_file() {
+    let ways = [
+        (Reschedule::Boundary, Movement::Never, Lowering::default()),
+        (Reschedule::Boundary, Movement::WithinNode, Lowering::default()),
+        (Reschedule::Tick, Movement::WithinNode, Lowering::default()),
+        (Reschedule::Tick, Movement::Never, Lowering::Weight(2)),
+        (Reschedule::Choice, Movement::Never, Lowering::default()),
+    ];
+    let (skew, cost) = (Span::from_micros(30), Span::from_micros(7));
+    let arms = Gang::ALL.into_iter().flat_map(|how| {
+        // Without turns, the rules of turns make no difference.
+        let different = if how.has_table() || how == Gang::Original { ways.len() } else { 1 };
+        let of_kernel = move |scheduler| {
+            ways.into_iter().take(different).filter_map(move |(reschedule, movement, lower)| {
+                let slice = Span::from_millis(2);
+                let rules = Coscheduling {
+                    how,
+                    slice,
+                    reschedule,
+                    movement,
+                    lower,
+                    clock_skew: skew,
+                    ..Coscheduling::default()
+                };
+                outcome_on_cells(scheduler, Coscheduling { switch_cost: cost, start: cost, create: cost, ..rules })
+            })
+        };
+        Scheduler::ALL.into_iter().flat_map(of_kernel)
+    });
+    insta::assert_snapshot!(arms.collect::<String>());
 }
 
 #[test]

@@ -164,7 +164,8 @@ fn is_proper(error: &Error, machine: &Machine, setting: &Setting) -> bool {
         Error::NoHeadway { .. } | Error::Hogged { .. } => match machine.scheduler {
             Scheduler::Fifo => true,
             Scheduler::LinuxO1 | Scheduler::Cfs => setting.keep_running,
-            _ => false,
+            // If cells look when their schedulers choose, they may never look at the same job.
+            _ => setting.coscheduling.is_some_and(|of| of.reschedule == Reschedule::Choice),
         },
         _ => false,
     }
