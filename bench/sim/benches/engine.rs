@@ -1,5 +1,5 @@
 //! Events per second of the engine on one core, by scheduler: `cargo bench -p rowlock-bench-sim`,
-//! with names of schedulers after `--` to select some.
+//! with names of schedulers after `--` to select some, or `cells`.
 //!
 //! CPU-bound threads cause frequent switches. In addition, one thread for each CPU has a random
 //! first computation shorter than a turn, starts beside the others and ends, so that the turns of
@@ -10,6 +10,8 @@
 //! For each scheduler: 32 CPUs and 200 threads; the cost of an event with increasing numbers of
 //! threads, and with increasing numbers of CPUs with six threads each; and the peak memory per
 //! thread according to the allocator, including threads at a barrier.
+//!
+//! `cells`: a minute of 16 cells and 8 jobs that take turns. The goal is 10 s.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
 #![allow(unsafe_code, reason = "a counting allocator")]
 
@@ -18,8 +20,12 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use policy::Span;
+use policy::gang::Gang;
+use policy::layout::{Mesh, Request, Shape};
+use policy::waiting::WaitingRule;
 use scenario::draw::Stream;
-use scenario::{Compute, Granularity, Job, JobKind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::message::Pattern;
+use scenario::{Compute, Coscheduling, Granularity, Job, JobKind, Machine, MachineKeys, Message, Scheduler, Setting};
 
 const CPUS: u32 = 32;
 const RUNS: usize = 5;
@@ -116,6 +122,30 @@ fn bytes_a_thread(scheduler: Scheduler, kind: impl Fn(u32) -> JobKind) -> f64 {
     (many - few) / 50_000.0
 }
 
+/// 60 s of 8 x 2 cells and 8 jobs of 16 ranks each, in slices of 200 ms. Each rank sends every
+/// 200 us. Returns the simulated time and the CPU time in seconds, and the number of events.
+fn minute_of_cells() -> (f64, f64, u64) {
+    let mesh = Shape { columns: 8, rows: 2 };
+    let ranks = Message {
+        request: Request::Rectangle(mesh),
+        pattern: Pattern::Exchange,
+        bytes: 100,
+        rounds: 36_000,
+        compute: Some(Span::from_micros(200).into()),
+        sleep: None,
+        waiting: WaitingRule::AlwaysSpin,
+        weight: 1,
+    };
+    let machine = Machine { scheduler: Scheduler::Eevdf, cells: Mesh::new(mesh), ..Machine::with_cpus(1) };
+    let rules = Coscheduling { how: Gang::Strict, slice: Span::from_millis(200), ..Coscheduling::default() };
+    let jobs = vec![Job::new("job", 8, JobKind::Message(ranks))];
+    let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: Some(rules), keep_running: false };
+    let started = cpu_time();
+    let outcome = rowlock_sim::run(&machine, &setting, 1).unwrap();
+    let simulated = outcome.jobs.iter().filter_map(|job| job.completion_ns).max().unwrap().as_secs_f64();
+    (simulated, cpu_time() - started, outcome.machine.events.unwrap())
+}
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let schedulers = Scheduler::ALL.into_iter();
@@ -147,5 +177,12 @@ fn main() {
             }),
         );
         println!("{name:10} bytes a thread: {cpu:.0} that computes, {barrier:.0} that waits");
+    }
+    if wanted.is_empty() || wanted.iter().any(|name| name == "cells") {
+        let (simulated, took, events) = minute_of_cells();
+        let millions = events as f64 / 1e6;
+        println!(
+            "cells      {simulated:.0} s of 16 cells and 8 jobs: {took:.2} s for {millions:.1} M events (goal: 10 s)"
+        );
     }
 }
