@@ -46,6 +46,9 @@ fn on_grid(rules: &scenario::Coscheduling, step: Span) -> scenario::Coscheduling
 /// How often jobs are classified.
 const CLASSIFY_EVERY: Span = Span::from_millis(100);
 
+/// After so many classifications that changed no slice, no job is expected to leave the slices.
+const SETTLED: u32 = 10_000;
+
 /// The state of co-scheduling.
 #[derive(Clone, Debug)]
 pub(crate) struct Coscheduling {
@@ -58,6 +61,8 @@ pub(crate) struct Coscheduling {
     releases: Vec<bool>,
     /// How many of those have cells.
     releasing: usize,
+    /// The number of classifications since the slices changed.
+    unchanged: u32,
     /// The counters of each job when it was last classified.
     observed: Vec<IntervalCounters>,
     /// The action that each thread is under.
@@ -119,6 +124,7 @@ impl Coscheduling {
             requests,
             releases: releases.collect(),
             releasing: 0,
+            unchanged: 0,
             actions: vec![Action::Run; threads],
             cells: (0..mesh.cells()).map(&mut cell).collect(),
             turn_costs: vec![Span::ZERO; machine.total_cpus() as usize],
@@ -230,9 +236,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     /// Ends the run with an error if a job waits for cells, and none of those that have cells ever
-    /// releases them.
+    /// releases them. Under `adaptive`, one of them may still leave the slices.
     fn fail_if_cells_are_never_released(&mut self) {
-        let of = self.coscheduling.as_ref().filter(|of| of.releasing == 0);
+        let may_leave = |of: &Coscheduling| of.rules.how == Gang::Adaptive && of.unchanged < SETTLED;
+        let of = self.coscheduling.as_ref().filter(|of| of.releasing == 0 && !may_leave(of));
         if let Some(waits) = of.and_then(|of| of.decisions.waiting().next()) {
             self.set_timed_event(self.now, TimedEvent::NeverPlaced(waits.index()));
         }
@@ -261,7 +268,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             // A job that has not been placed, or has ended, is unknown there.
             placed.extend(of.decisions.observe(JobId(number as u32), &counters, now).unwrap_or_default());
         }
-        if of.decisions.version() != version {
+        if of.decisions.version() == version {
+            of.unchanged += 1;
+            self.fail_if_cells_are_never_released();
+        } else {
+            of.unchanged = 0;
             placed.into_iter().for_each(|(job, cells)| self.place_ranks(job.index(), cells));
             self.interrupt_cells();
         }

@@ -55,6 +55,14 @@ fn a_job_that_waits_for_cells_which_are_never_released_is_an_error() {
     let Err(Error::NeverPlaced { at, job }) = run(&cells(2, 1), &endless(Gang::CellOs), 1) else { panic!() };
     assert_eq!((at, job.as_str()), (Instant::ZERO, "job.0"));
     assert!(run(&cells(2, 1), &endless(Gang::Strict), 1).is_ok());
+    // A job that computes leaves the slices, so that another one is placed.
+    let limited = |how, jobs| with(shared(how, jobs), |rules| rules.most_slices = Some(1));
+    let two = || vec![cpu("endless", None), cpu("short", Some(ms(10)))];
+    assert!(matches!(run(&cells(1, 1), &limited(Gang::Strict, two()), 1), Err(Error::NeverPlaced { .. })));
+    assert!(run(&cells(1, 1), &limited(Gang::Adaptive, two()), 1).is_ok());
+    let token = Message { pattern: Pattern::Ring, ..ranks(shape(2, 1), ms(50), 10, "always-spin") };
+    let runs_on = Setting { keep_running: true, ..limited(Gang::Adaptive, copies(2, token)) };
+    assert!(matches!(run(&cells(2, 1), &runs_on, 1), Err(Error::NeverPlaced { .. })));
     let runs_on = |how| Setting { keep_running: true, ..spinning(how, 2, 100) };
     assert!(matches!(run(&cells(2, 1), &runs_on(Gang::CellOs), 1), Err(Error::Conflict(_))));
     let outcome = run(&cells(2, 1), &runs_on(Gang::Strict), 1).unwrap();
