@@ -19,7 +19,7 @@ pub struct Turns {
     /// The arm.
     pub factors: Factors,
     /// The largest number of slices.
-    pub most_slices: Option<Estimate>,
+    pub slices_most: Option<Estimate>,
     /// How often a cell has switched to other jobs at a boundary.
     pub turns: Option<Estimate>,
     /// The mean time from a boundary to such a switch.
@@ -46,7 +46,7 @@ pub fn turns(scenario: &Scenario, samples: &[Sample], first_stage: u32) -> Vec<T
         Turns {
             world,
             factors: factor::of(&scenario.arms[arm]),
-            most_slices: mean(|of| Some(of.most_slices.into())),
+            slices_most: mean(|of| Some(of.slices_most.into())),
             turns: mean(|of| Some(of.turns as f64)),
             delay_mean_ns: mean(|of| of.delay_mean_ns.map(nanos)),
             delay_sd_ns: mean(|of| of.delay_sd_ns.map(nanos)),
@@ -71,14 +71,14 @@ mod tests {
             let mut sample = Sample::of(World::Sim, repeat, Vec::new());
             let delay_mean_ns: Option<Span> = delay;
             sample.run.outcome.machine.coscheduling =
-                turns.map(|turns| CoschedulingOutcome { most_slices: 2, turns, delay_mean_ns, delay_sd_ns: None });
+                turns.map(|turns| CoschedulingOutcome { slices_most: 2, turns, delay_mean_ns, delay_sd_ns: None });
             sample
         };
         assert_eq!(turns(&scenario, &[sample(0, None, None)], u32::MAX), []);
         let delay = Some(Span::from_micros(7));
         let of = turns(&scenario, &[sample(0, Some(10), delay), sample(1, Some(30), None)], u32::MAX);
         let [of] = of.as_slice() else { panic!("{of:?}") };
-        let means = [of.most_slices, of.turns, of.delay_mean_ns, of.delay_sd_ns];
+        let means = [of.slices_most, of.turns, of.delay_mean_ns, of.delay_sd_ns];
         assert_eq!(means.map(|mean| mean.map(|mean| mean.mean)), [Some(2.0), Some(20.0), Some(7_000.0), None]);
         assert_eq!(of.delay_mean_ns.unwrap().samples, 1);
     }

@@ -244,6 +244,11 @@ impl Coscheduler {
         self.published.last_key_value().map_or(0, |(version, _)| *version)
     }
 
+    /// The number of turns of a round of the table in force at `now`.
+    pub fn round(&self, now: Instant) -> u64 {
+        self.turns.in_force(now).map_or(0, |table| table.order.len() as u64)
+    }
+
     /// The largest number of slices so far.
     pub fn most_slices(&self) -> usize {
         self.most_slices
@@ -289,7 +294,9 @@ impl Coscheduler {
         self.turns.publish(table);
         let earliest = Instant::ZERO + now.since(Instant::ZERO + self.lag);
         self.turns.forget_before(earliest);
-        self.published.retain(|version, _| self.turns.knows(*version));
+        if let Some(oldest) = self.turns.oldest() {
+            self.published = self.published.split_off(&oldest);
+        }
         Ok(())
     }
 }

@@ -94,7 +94,12 @@ impl Turns {
 
     /// Whether a table is known by its version.
     pub fn knows(&self, version: u64) -> bool {
-        self.tables.iter().any(|table| table.version == version)
+        self.tables.binary_search_by_key(&version, |table| table.version).is_ok()
+    }
+
+    /// The version of the first table that is known. `None` if there is none.
+    pub fn oldest(&self) -> Option<u64> {
+        self.tables.first().map(|table| table.version)
     }
 
     /// The table in force at `now`. `None` before the reference time of the first one.

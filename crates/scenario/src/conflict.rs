@@ -112,11 +112,12 @@ impl Setting {
 
     fn has_too_many_threads(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
         let cells = machine.cells?.cells();
-        let moving = if of.movement == Movement::WithinNode { 2 * machine.cpus } else { 0 };
+        let moves = of.movement == Movement::WithinNode;
         let places = self.jobs.iter().map(|job| {
             let threads = job.kind.threads(machine.cpus);
             let on_one_cell = threads.div_ceil(threads.clamp(1, cells));
-            u64::from(job.copies) * u64::from(on_one_cell.saturating_add(moving)) * u64::from(cells)
+            let if_moving = on_one_cell.saturating_add(machine.cpus).saturating_mul(2).min(threads);
+            u64::from(job.copies) * u64::from(if moves { if_moving } else { on_one_cell }) * u64::from(cells)
         });
         let places = places.fold(0, u64::saturating_add);
         (places > MOST_PLACES).then(|| Conflict {
@@ -144,6 +145,15 @@ fn misses_slices(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
 }
 
 fn never_looks(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+    if takes_turns(of.how) && of.reschedule == Reschedule::Choice && of.movement == Movement::WithinNode {
+        return Some(Conflict {
+            at: &[coscheduling::RESCHEDULE],
+            with: None,
+            message: "`move = \"within-node\"`: all cells look together, and no choice of a thread is common to them"
+                .to_owned(),
+            help: "write `reschedule = \"boundary\"` or `reschedule = \"tick\"`",
+        });
+    }
     let stops = matches!(of.how, Gang::Strict | Gang::Adaptive);
     let chooses_again = matches!(machine.scheduler, Scheduler::Rr | Scheduler::Linux24 | Scheduler::Feedback);
     (stops && of.reschedule == Reschedule::Choice && !chooses_again).then(|| Conflict {

@@ -165,7 +165,7 @@ pub struct MachineOutcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoschedulingOutcome {
     /// The largest number of slices.
-    pub most_slices: u32,
+    pub slices_most: u32,
     /// How often a cell has switched to other jobs at a boundary.
     pub turns: u64,
     /// The mean time from a boundary to the end of such a switch.

@@ -210,7 +210,7 @@ fn turns_block(report: &ExperimentReport) -> String {
     let cells = |of: &Turns| {
         let count = |estimate: Option<Estimate>| estimate.map(|estimate| words::count(estimate.mean));
         let time = |estimate: Option<Estimate>| estimate.map(|estimate| words::time(estimate.mean));
-        let (counts, times) = ([of.most_slices, of.turns].map(count), [of.delay_mean_ns, of.delay_sd_ns].map(time));
+        let (counts, times) = ([of.slices_most, of.turns].map(count), [of.delay_mean_ns, of.delay_sd_ns].map(time));
         [Some(of.world.name().to_owned())].into_iter().chain(counts).chain(times).collect()
     };
     let rows = report.turns.iter().map(|of| (&of.factors, cells(of)));

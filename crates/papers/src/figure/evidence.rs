@@ -166,7 +166,7 @@ impl<'a> Evidence<'a> {
             Measure::Throughput => self.throughput(arm, repeat, quantity.against),
             Measure::Delay => Some(milliseconds(self.coscheduling(arm, repeat)?.delay_mean_ns?)),
             Measure::DelayDeviation => Some(milliseconds(self.coscheduling(arm, repeat)?.delay_sd_ns?)),
-            Measure::Slices => Some(f64::from(self.coscheduling(arm, repeat)?.most_slices)),
+            Measure::Slices => Some(f64::from(self.coscheduling(arm, repeat)?.slices_most)),
             measure => pattern(measure, self.patterns.get(&(arm, repeat))?),
         }
     }

@@ -295,6 +295,9 @@ fn on_cells(setting: Setting, (network, coscheduling, job): (MachineKeys, Cosche
     let MachineKeys { cells, network_latency, bandwidth, barrier_latency, .. } = network;
     let mut machine = MachineKeys { cells, network_latency, bandwidth, barrier_latency, ..setting.machine };
     let mut coscheduling = coscheduling;
+    if coscheduling.movement == Movement::WithinNode && coscheduling.reschedule == Reschedule::Choice {
+        coscheduling.reschedule = Reschedule::Tick;
+    }
     match coscheduling.how {
         Gang::Moderate | Gang::Original => {
             let by_weight = matches!(coscheduling.lower, Lowering::Weight(_));

@@ -22,10 +22,10 @@ use super::Engine;
 use super::account::Account;
 use super::cells::tick_phases;
 use super::device::TimedEvent;
+use super::headway::Quiet;
 use super::observer::Observer;
 use super::scheduler::{ReadyReason, Scheduler};
 use super::turns::{Cell, Delays};
-use super::winner::Key;
 
 /// The rules of a setting. Without any, the local schedulers decide alone.
 pub(super) fn rules(setting: &Setting) -> scenario::Coscheduling {
@@ -59,10 +59,12 @@ pub(crate) struct Coscheduling {
     requests: Vec<(Request, u32)>,
     /// Whether each job releases its cells when it has done its work.
     releases: Vec<bool>,
-    /// How many of those have cells.
+    /// The number of those that have cells.
     releasing: usize,
     /// The number of classifications since the slices changed.
     unchanged: u32,
+    /// How many events in a row were looks and classifications while no CPU had anything to do.
+    pub(super) quiet: Quiet,
     /// The counters of each job when it was last classified.
     observed: Vec<IntervalCounters>,
     /// The action that each thread is under.
@@ -125,6 +127,7 @@ impl Coscheduling {
             releases: releases.collect(),
             releasing: 0,
             unchanged: 0,
+            quiet: Quiet::default(),
             actions: vec![Action::Run; threads],
             cells: (0..mesh.cells()).map(&mut cell).collect(),
             turn_costs: vec![Span::ZERO; machine.total_cpus() as usize],
@@ -154,7 +157,7 @@ impl Coscheduling {
     pub(crate) fn outcome(&self) -> CoschedulingOutcome {
         let moments = self.delays.moments();
         CoschedulingOutcome {
-            most_slices: self.decisions.most_slices() as u32,
+            slices_most: self.decisions.most_slices() as u32,
             turns: self.turns,
             delay_mean_ns: moments.map(|(mean, _)| mean),
             delay_sd_ns: moments.map(|(_, sd)| sd),
@@ -178,6 +181,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn enter_job(&mut self, job: usize) {
         let now = self.now;
         let Some(of) = &mut self.coscheduling else { return };
+        of.unchanged = 0;
         let (request, weight) = of.requests[job];
         // Requests that fit nowhere are rejected before the run.
         if let Ok(Entry::Placed(cells)) = of.decisions.enter(JobId(job as u32), request, weight, now) {
@@ -225,6 +229,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn release_cells(&mut self, job: usize) {
         let now = self.now;
         let Some(of) = &mut self.coscheduling else { return };
+        of.unchanged = 0;
         of.releasing -= usize::from(of.releases[job]);
         let threads = self.workload.jobs[job].threads.clone();
         of.cells.iter_mut().for_each(|cell| cell.threads.retain(|thread| !threads.contains(&thread.index())));
@@ -248,10 +253,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// Classifies all jobs by the time since they were last classified. Cells look again if that
     /// changes who takes turns.
     pub(super) fn classify_jobs(&mut self) {
-        // If nothing else is to happen, no job can change its class.
-        if self.agenda.next().is_none() && self.queue.winner_of(0..self.cpus.len()).1 == u64::NEVER {
-            return;
-        }
         self.charge_all();
         let now = self.now;
         let Some(of) = &mut self.coscheduling else { return };
@@ -276,14 +277,19 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             placed.into_iter().for_each(|(job, cells)| self.place_ranks(job.index(), cells));
             self.interrupt_cells();
         }
-        self.set_timed_event(now + CLASSIFY_EVERY, TimedEvent::Classify);
+        self.plan_classification();
+    }
+
+    fn plan_classification(&mut self) {
+        let step = self.machine.step;
+        self.set_timed_event(self.now + CLASSIFY_EVERY.floor_to(step).max(step), TimedEvent::Classify);
     }
 
     /// The jobs that arrive at the start of the run have been entered.
     pub(super) fn begin_coscheduling(&mut self) {
         self.interrupt_cells();
         if self.coscheduling.as_ref().is_some_and(|of| of.rules.how == Gang::Adaptive) {
-            self.set_timed_event(self.now + CLASSIFY_EVERY, TimedEvent::Classify);
+            self.plan_classification();
         }
     }
 

@@ -113,6 +113,12 @@ impl Agenda {
         self.entries.peek().map(|Reverse((at, ..))| *at)
     }
 
+    /// Whether nothing is pending but looks and classifications.
+    pub(crate) fn has_only_turns(&self) -> bool {
+        let is_of_turns = |due: &TimedEvent| matches!(due, TimedEvent::Look(_) | TimedEvent::Classify);
+        self.entries.iter().all(|Reverse((.., due))| is_of_turns(due))
+    }
+
     pub(crate) fn pop(&mut self) -> Option<TimedEvent> {
         self.entries.pop().map(|Reverse((.., due))| due)
     }

@@ -5,15 +5,16 @@
 //! CPUs. This depends on the jobs, so no file can be rejected for it. In these cases an error is
 //! better than a run without end.
 
-use policy::gang::Lowering;
+use policy::gang::{Gang, Lowering};
 use policy::record::Recorder;
 use policy::{Instant, Span, priority};
-use scenario::{JobKind, Machine, Setting};
+use scenario::{Coscheduling, JobKind, Machine, Setting};
 
 use super::account::CpuUse;
 use super::observer::{CpuState, Observer};
 use super::scheduler::Scheduler;
 use super::threads::{Activity, ENDLESS};
+use super::winner::Key;
 use super::{Cpu, Engine};
 use crate::Error;
 use crate::kernels::nice;
@@ -95,6 +96,18 @@ impl Headway {
     }
 }
 
+/// How often in a row cells looked, or jobs were classified, while no CPU had anything to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quiet {
+    events: u64,
+    since: Instant,
+    /// The number of the last of these events.
+    last: u64,
+}
+
+/// For how long turns and classes may go on without any other event.
+const LONGEST_QUIET: Span = Span::from_millis(1_000);
+
 /// The ratio of the heaviest thread's weight to the lightest one's. The lightest may have to wait
 /// for its turn by this factor longer.
 fn heaviest_to_lightest(setting: &Setting) -> u64 {
@@ -106,7 +119,8 @@ fn heaviest_to_lightest(setting: &Setting) -> u64 {
         nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(step), nice.saturating_add(step)]));
     }
     let mut lowered = 1;
-    match setting.coscheduling.map(|of| of.lower) {
+    let lowers = |of: &Coscheduling| matches!(of.how, Gang::Moderate | Gang::Original | Gang::Dynamic);
+    match setting.coscheduling.filter(lowers).map(|of| of.lower) {
         Some(Lowering::Nice(steps)) => {
             nices.extend(nices.clone().iter().map(|nice| nice.saturating_add_unsigned(steps).min(19)));
         }
@@ -127,11 +141,31 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.headway.switch(self.now).map_or(Ok(()), |since| Err(self.stall_error(Some(since))))
     }
 
+    /// Fails if each slice has had its turn and each job its class while no CPU had anything to do,
+    /// and nothing else is to come: then it stays so.
+    pub(super) fn fail_if_only_turns_are_left(&mut self) -> Result<(), Error> {
+        let is_quiet = self.queue.winner_of(0..self.cpus.len()).1 == u64::NEVER;
+        let (events, now) = (self.events, self.now);
+        let Some(of) = &mut self.coscheduling else { return Ok(()) };
+        let before = of.quiet;
+        let continues = is_quiet && before.events > 0 && before.last + 1 == events;
+        let (count, since) = if continues { (before.events + 1, before.since) } else { (is_quiet.into(), now) };
+        of.quiet = Quiet { events: count, since, last: events };
+        let round = 2 * (of.decisions.round(now) + 1) * of.cells.len() as u64;
+        if count > round && now.since(since) > LONGEST_QUIET && self.agenda.has_only_turns() {
+            return Err(self.stall_error(Some(since)));
+        }
+        Ok(())
+    }
+
     pub(super) fn stall_error(&self, no_headway_since: Option<Instant>) -> Error {
         let unfinished = self.workload.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless());
         let Some(job) = unfinished.map(|job| job.name.clone()) else { return Error::TooLong };
         let at = self.now;
         match no_headway_since {
+            Some(at) if self.coscheduling.is_some() && self.cpus.iter().any(|cpu| self.is_hogged(cpu)) => {
+                Error::Hogged { at, job }
+            }
             Some(since) => Error::NoHeadway { since, job },
             // The other jobs or messages arrive after the clock has run out.
             None if self.agenda.next().is_some() => Error::TooLong,

@@ -84,12 +84,18 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Some(TimedEvent::MessageArrives { from, to }) => self.deliver_message(from, to),
             Some(TimedEvent::BarrierCompletes(last)) => self.complete_barrier(last),
             Some(TimedEvent::JobCreated(job)) => self.enter_job(job),
-            Some(TimedEvent::Look(cell)) => self.look_if_due(cell),
+            Some(TimedEvent::Look(cell)) => {
+                self.fail_if_only_turns_are_left()?;
+                self.look_if_due(cell);
+            }
             Some(TimedEvent::Follow { job, since }) => self.follow_first_cell(job, since),
             Some(TimedEvent::NeverPlaced(job)) => {
                 return Err(Error::NeverPlaced { at: self.now, job: self.workload.jobs[job].name.clone() });
             }
-            Some(TimedEvent::Classify) => self.classify_jobs(),
+            Some(TimedEvent::Classify) => {
+                self.fail_if_only_turns_are_left()?;
+                self.classify_jobs();
+            }
             #[cfg(test)]
             Some(TimedEvent::Act(action)) => self.act(action),
             None => {}

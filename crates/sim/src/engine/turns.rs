@@ -5,7 +5,7 @@
 //!   chooses a thread. Clocks differ by a constant, which is drawn for each cell.
 //! * **Cost.** If the active jobs of a cell change, each of its CPUs takes the time of a turn
 //!   longer for its next switch, unless the cell has another turn before.
-//! * **Delay.** The distance from the boundary to the moment at which the cell acts, or at which
+//! * **Delay.** The distance from the first boundary on which a cell has not acted to the moment at which the cell acts, or at which
 //!   the switch that follows is over, by the clock of the first cell.
 //! * **Moving** (`move = "within-node"`): all cells look together, by the clock of the first one,
 //!   and threads move when their slice begins.
@@ -20,6 +20,7 @@ use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use scenario::coscheduling::Reschedule;
 
 use super::Engine;
+use super::coscheduling::Coscheduling;
 use super::device::TimedEvent;
 use super::observer::{CpuState, Observer};
 use super::scheduler::Scheduler;
@@ -83,7 +84,8 @@ impl Delays {
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// All cells look at once.
     pub(super) fn let_all_cells_look(&mut self) {
-        let cells = self.coscheduling.as_ref().map_or(0, |of| of.cells.len());
+        let takes_turns = |of: &&Coscheduling| of.rules.how.has_table() || of.rules.how == Gang::Original;
+        let cells = self.coscheduling.as_ref().filter(takes_turns).map_or(0, |of| of.cells.len());
         (0..cells).for_each(|cell| self.apply_actions(cell));
         (0..cells).for_each(|cell| self.finish_look(cell, None));
     }
@@ -130,8 +132,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         of.cells[cell].threads.extend(stay);
     }
 
-    /// Notes the turn if there was a boundary, and plans the next look. The boundary is the last
-    /// one on the clock of the cell, unless it was told of one.
+    /// Notes the turn if there was a boundary, and plans the next look. The boundary is the first
+    /// one on the clock of the cell on which it has not acted, unless it was told of one.
     fn finish_look(&mut self, cell: usize, told: Option<Instant>) {
         let now = self.now;
         let Some(of) = &mut self.coscheduling else { return };

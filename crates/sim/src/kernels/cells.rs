@@ -2,9 +2,9 @@
 //! own CPUs, and nothing of the others.
 //!
 //! A kernel numbers its CPUs and threads from zero. It has an entry for every thread of a job that
-//! can be on one cell. If jobs move, it has two more for each CPU: a thread that moves keeps its
-//! entry until the CPU that runs it, or switches to or away from it, has left it. Each thread that
-//! comes takes an entry that is free.
+//! can be on one cell. If jobs move, it has as many again, since some come before others leave, and
+//! two more for each CPU: a thread that moves keeps its entry until the CPU that runs it, or
+//! switches to or away from it, has left it. Each thread that comes takes an entry that is free.
 
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ impl Cells {
         for job in roster.jobs() {
             let threads = job.threads.len() as u32;
             let on_one_cell = threads.div_ceil(cells_of_job(threads, cells));
-            let entries = if moves { (on_one_cell + 2 * machine.cpus).min(threads) } else { on_one_cell };
+            let entries = if moves { (2 * (on_one_cell + machine.cpus)).min(threads) } else { on_one_cell };
             of_cell.enter(entries, job.attributes.clone(), job.shares_memory);
         }
         Cells {

@@ -333,6 +333,10 @@ impl Scheduler for Cfs {
         }
     }
 
+    fn forget(&mut self, thread: ThreadId) {
+        self.entities[thread.index()].last_ran = None;
+    }
+
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
         self.update(cpu, now);
         if self.queues[cpu.index()].threads == 0 {

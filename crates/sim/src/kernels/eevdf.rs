@@ -90,7 +90,7 @@ mod wakeup;
 
 use policy::{CellId, CpuId, Instant, JobId, ThreadId};
 
-use self::entity::{Entity, Queue};
+use self::entity::{Entity, NEVER, Queue};
 pub(crate) use self::state::Eevdf;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::{next_tick, nice};
@@ -206,7 +206,8 @@ impl Scheduler for Eevdf {
     }
 
     fn forget(&mut self, thread: ThreadId) {
-        self.entities[thread.index()].lag = 0;
+        let entity = &mut self.entities[thread.index()];
+        (entity.lag, entity.last_ran) = (0, NEVER);
     }
 
     fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {

@@ -80,7 +80,7 @@ fn strict_turns_take_as_long_as_in_the_fluid_model() {
             for movement in Movement::ALL {
                 let outcome = of(jobs, movement);
                 let (slices, load) = (jobs.div_ceil(16 / cells.cells()), f64::from(jobs * cells.cells()) / 16.0);
-                let most = outcome.machine.coscheduling.as_ref().unwrap().most_slices;
+                let most = outcome.machine.coscheduling.as_ref().unwrap().slices_most;
                 let times = if movement == Movement::Never { f64::from(slices) } else { load.max(1.0) };
                 let (expected, took) = (times * alone, elapsed(&outcome));
                 let round = if most == 1 { 0.0 } else { 50.0 * f64::from(most) };

@@ -29,7 +29,7 @@ fn times(how: Gang, most_slices: Option<u32>) -> (Vec<(Span, Span)>, u32) {
     let jobs = vec![job("left", 2), job("all", 4), job("right", 2)];
     let outcome = run(&machine, &Setting { coscheduling: Some(rules), ..setting(jobs) }, 1).unwrap();
     let times = outcome.jobs.iter().map(|job| (job.start_ns.unwrap(), job.completion_ns.unwrap()));
-    (times.collect(), outcome.machine.coscheduling.unwrap().most_slices)
+    (times.collect(), outcome.machine.coscheduling.unwrap().slices_most)
 }
 
 #[test]

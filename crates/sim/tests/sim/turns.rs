@@ -9,7 +9,7 @@ use rowlock_sim::{Error, run, run_observed};
 use scenario::coscheduling::Reschedule;
 use scenario::message::Pattern;
 use scenario::result::{CoschedulingOutcome, Outcome};
-use scenario::{Coscheduling, Job, JobKind, Machine, Message, Scheduler, Setting};
+use scenario::{Arrival, Coscheduling, Job, JobKind, Machine, Message, Scheduler, Setting};
 
 use crate::coscheduling::{cells, copies, elapsed, ms, ranks, shape, shared, us};
 use crate::timeline::cpu;
@@ -58,8 +58,13 @@ fn a_job_that_waits_for_cells_which_are_never_released_is_an_error() {
     // A job that computes leaves the slices, so that another one is placed.
     let limited = |how, jobs| with(shared(how, jobs), |rules| rules.most_slices = Some(1));
     let two = || vec![cpu("endless", None), cpu("short", Some(ms(10)))];
+    let machine = Machine { tick: ms(50), ..cells(1, 1) };
     assert!(matches!(run(&cells(1, 1), &limited(Gang::Strict, two()), 1), Err(Error::NeverPlaced { .. })));
     assert!(run(&cells(1, 1), &limited(Gang::Adaptive, two()), 1).is_ok());
+    let late = |name, work| Job { arrival: Arrival { at: ms(1_100_000), every: None }, ..cpu(name, work) };
+    let three = vec![cpu("endless", None), late("second", None), late("short", Some(ms(10)))];
+    let outcome = run(&machine, &limited(Gang::Adaptive, three), 1);
+    assert!(outcome.is_ok(), "also after a long time without changes: {:?}", outcome.err());
     let token = Message { pattern: Pattern::Ring, ..ranks(shape(2, 1), ms(50), 10, "always-spin") };
     let runs_on = Setting { keep_running: true, ..limited(Gang::Adaptive, copies(2, token)) };
     assert!(matches!(run(&cells(2, 1), &runs_on, 1), Err(Error::NeverPlaced { .. })));
@@ -97,6 +102,15 @@ fn classification_keeps_no_run_alive_that_a_thread_without_end_hogs() {
     let outcomes = (0..4).map(|seed| run(&kernel(cells(1, 1), Scheduler::Fifo), &setting, seed));
     let hogged = outcomes.filter(|outcome| matches!(outcome, Err(Error::Hogged { .. }))).count();
     assert!(hogged > 0, "in some of four orders the endless one comes first");
+    // It has left the slices when two jobs arrive that take turns on its cell.
+    let arrives = |mut job: Job| {
+        job.arrival.at = ms(300);
+        job
+    };
+    let mut jobs = vec![cpu("endless", None)];
+    jobs.extend(copies(2, ranks(shape(2, 1), us(20), 300, "always-block")).into_iter().map(arrives));
+    let outcome = run(&kernel(cells(2, 1), Scheduler::Fifo), &shared(Gang::Adaptive, jobs), 1);
+    assert!(matches!(outcome, Err(Error::Hogged { .. })), "{outcome:?}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn turns_table(report: &ExperimentReport) -> String {
     let mut columns = factor_columns(report, rows().map(|of| &of.factors));
     columns.extend([
         Column::words("world", rows().map(|of| of.world.name().to_owned())),
-        means("slices", 1.0, |of| of.most_slices),
+        means("slices", 1.0, |of| of.slices_most),
         means("turns", 1.0, |of| of.turns),
         means(&format!("delay, {unit}"), scale, |of| of.delay_mean_ns),
         means(&format!("its deviation, {unit}"), scale, |of| of.delay_sd_ns),

@@ -235,7 +235,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
     };
     let has_messages = setting.jobs.iter().any(|job| matches!(job.kind, JobKind::Message(_)));
     let delay = Some(Span::from_micros(seed));
-    let turns = CoschedulingOutcome { most_slices: 2, turns: seed, delay_mean_ns: delay, delay_sd_ns: delay };
+    let turns = CoschedulingOutcome { slices_most: 2, turns: seed, delay_mean_ns: delay, delay_sd_ns: delay };
     let machine = MachineOutcome {
         cpus: 2,
         scheduler: "eevdf".into(),
