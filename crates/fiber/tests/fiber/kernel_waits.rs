@@ -12,7 +12,10 @@ use std::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, OnceLock, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rowlock_fiber::{Config, Runtime, run, scope, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, Runtime, run, scope, spawn, yield_now};
+use sys::scheduling::Thread;
+
+use crate::scripted::await_futex;
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -223,6 +226,41 @@ fn threads_and_fibers_wake_each_other() {
             thread::yield_now();
         }
     });
+}
+
+#[test]
+#[allow(unsafe_code)] // Sharing fibers are unsafe.
+fn a_wakeup_of_a_fiber_is_not_lost_if_its_worker_waits_in_the_kernel_for_the_same_lock() {
+    let (mutex, stops) = (Arc::new(Mutex::new(0)), Arc::new(AtomicBool::new(false)));
+    let (worker, is_held) = (Thread::current(), Arc::new(Barrier::new(2)));
+    let holder = thread::spawn({
+        let (mutex, stops, is_held) = (Arc::clone(&mutex), Arc::clone(&stops), Arc::clone(&is_held));
+        move || {
+            let guard = mutex.lock().unwrap();
+            is_held.wait();
+            while !stops.load(Relaxed) {
+                thread::yield_now();
+            }
+            await_futex(worker);
+            // Wakes one waiter: the fiber.
+            drop(guard);
+        }
+    });
+    is_held.wait();
+    let counts = Arc::clone(&mutex);
+    run(move || {
+        let counts_too = Arc::clone(&counts);
+        let waits = spawn(move || *counts_too.lock().unwrap() += 1);
+        let in_kernel = move || {
+            stops.store(true, Relaxed);
+            *counts.lock().unwrap() += 1;
+        };
+        // SAFETY: the function leaves nothing in thread-locals.
+        let in_kernel = unsafe { Builder::new().spawn_sharing(in_kernel) }.unwrap();
+        [waits, in_kernel].into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+    holder.join().unwrap();
+    assert_eq!(*mutex.lock().unwrap(), 2);
 }
 
 #[test]
