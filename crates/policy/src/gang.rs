@@ -90,6 +90,16 @@ impl Gang {
         matches!(self, Gang::Moderate | Gang::Strict | Gang::Adaptive)
     }
 
+    /// Whether jobs are active in turn, by a table or as the first cell decides.
+    pub const fn has_turns(self) -> bool {
+        self.has_table() || matches!(self, Gang::Original)
+    }
+
+    /// Whether it lowers or raises the priority of threads.
+    pub const fn changes_priorities(self) -> bool {
+        matches!(self, Gang::Moderate | Gang::Original | Gang::Dynamic)
+    }
+
     /// Whether a job with this behaviour is entered in the table.
     pub const fn takes_turns(self, class: Class) -> bool {
         match self {
@@ -154,6 +164,8 @@ mod tests {
             assert_eq!(gang.takes_turns(Class::Unknown), gang.takes_turns(Class::Spins), "{gang}");
             assert_eq!([true, false].map(|is_active| gang.action(is_active)), actions, "{gang}");
             assert_eq!(gang.prefers_receiver(), gang == Gang::Dynamic, "{gang}");
+            assert_eq!(gang.has_turns(), actions != [Run, Run], "{gang}");
+            assert_eq!(gang.changes_priorities(), actions[1] == Lower || gang.prefers_receiver(), "{gang}");
         }
     }
 

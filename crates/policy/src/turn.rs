@@ -92,11 +92,6 @@ impl Turns {
         self.tables.drain(..in_force.unwrap_or(0));
     }
 
-    /// Whether a table is known by its version.
-    pub fn knows(&self, version: u64) -> bool {
-        self.tables.binary_search_by_key(&version, |table| table.version).is_ok()
-    }
-
     /// The version of the first table that is known. `None` if there is none.
     pub fn oldest(&self) -> Option<u64> {
         self.tables.first().map(|table| table.version)

@@ -42,23 +42,23 @@ impl Setting {
     pub fn conflicts_on(&self, machine: &Machine) -> Vec<Conflict> {
         let Some(of) = &self.coscheduling else { return Vec::new() };
         let conflicts = [
-            misses_slices(of, machine),
-            self.only_switches(of, machine),
-            self.has_long_rounds(of),
-            self.never_ends(of),
-            never_looks(of, machine),
-            cannot_lower(of, machine),
-            self.is_at_the_end_of_the_nice_values(of),
-            self.has_too_many_threads(of, machine),
+            check_ticks(of, machine),
+            self.check_switches(of, machine),
+            self.check_round(of),
+            self.check_end(of),
+            check_looks(of, machine),
+            check_lowering(of, machine),
+            self.check_nice_values(of),
+            self.check_places(of, machine),
         ];
         conflicts.into_iter().flatten().collect()
     }
 
-    fn only_switches(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+    fn check_switches(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
         let jobs: u64 = self.jobs.iter().map(|job| u64::from(job.copies)).sum();
         let switch =
             machine.context_switch + machine.wakeup_cost + of.switch_cost + of.switch_cost_per_job.scaled(1000 * jobs);
-        (takes_turns(of.how) && of.slice < switch + switch).then(|| Conflict {
+        (of.how.has_turns() && of.slice < switch + switch).then(|| Conflict {
             at: &[coscheduling::SLICE],
             with: Some(machine::CONTEXT_SWITCH),
             message: format!("a slice of {} is shorter than two switches of {switch} each", of.slice),
@@ -66,7 +66,7 @@ impl Setting {
         })
     }
 
-    fn has_long_rounds(&self, of: &Coscheduling) -> Option<Conflict> {
+    fn check_round(&self, of: &Coscheduling) -> Option<Conflict> {
         let weight = |kind: &JobKind| if let JobKind::Message(message) = kind { message.weight } else { 1 };
         let jobs = self.jobs.iter().filter(|job| job.copies > 0);
         let weights: Vec<_> = jobs.map(|job| (weight(&job.kind), u64::from(job.copies))).collect();
@@ -79,7 +79,7 @@ impl Setting {
         })
     }
 
-    fn never_ends(&self, of: &Coscheduling) -> Option<Conflict> {
+    fn check_end(&self, of: &Coscheduling) -> Option<Conflict> {
         let jobs: u64 = self.jobs.iter().map(|job| u64::from(job.copies)).sum();
         (of.how == Gang::CellOs && self.keep_running && jobs > 1).then(|| Conflict {
             at: &[coscheduling::HOW],
@@ -91,7 +91,7 @@ impl Setting {
     }
 
     /// Lowering, or raising, would change nothing.
-    fn is_at_the_end_of_the_nice_values(&self, of: &Coscheduling) -> Option<Conflict> {
+    fn check_nice_values(&self, of: &Coscheduling) -> Option<Conflict> {
         let Lowering::Nice(_) = of.lower else { return None };
         let (end, change) = match of.how {
             Gang::Moderate | Gang::Original => (19, "lowered"),
@@ -110,14 +110,12 @@ impl Setting {
         })
     }
 
-    fn has_too_many_threads(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+    fn check_places(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
         let cells = machine.cells?.cells();
-        let moves = of.movement == Movement::WithinNode;
         let places = self.jobs.iter().map(|job| {
             let threads = job.kind.threads(machine.cpus);
-            let on_one_cell = threads.div_ceil(threads.clamp(1, cells));
-            let if_moving = on_one_cell.saturating_add(machine.cpus).saturating_mul(2).min(threads);
-            u64::from(job.copies) * u64::from(if moves { if_moving } else { on_one_cell }) * u64::from(cells)
+            let on_a_cell = of.places_on_a_cell(threads, threads.clamp(1, cells), machine.cpus);
+            u64::from(job.copies) * u64::from(on_a_cell) * u64::from(cells)
         });
         let places = places.fold(0, u64::saturating_add);
         (places > MOST_PLACES).then(|| Conflict {
@@ -134,9 +132,9 @@ impl Setting {
 /// The most places for threads in all kernels of a machine: some 1 GB.
 const MOST_PLACES: u64 = 10_000_000;
 
-fn misses_slices(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+fn check_ticks(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
     let ticks = machine.scheduler.ticks() || of.reschedule == Reschedule::Tick;
-    (takes_turns(of.how) && ticks && of.slice < machine.tick).then(|| Conflict {
+    (of.how.has_turns() && ticks && of.slice < machine.tick).then(|| Conflict {
         at: &[coscheduling::SLICE],
         with: Some(machine::TICK),
         message: format!("a slice of {} is shorter than the tick of {}", of.slice, machine.tick),
@@ -144,8 +142,8 @@ fn misses_slices(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
     })
 }
 
-fn never_looks(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
-    if takes_turns(of.how) && of.reschedule == Reschedule::Choice && of.movement == Movement::WithinNode {
+fn check_looks(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+    if of.how.has_turns() && of.reschedule == Reschedule::Choice && of.movement == Movement::WithinNode {
         return Some(Conflict {
             at: &[coscheduling::RESCHEDULE],
             with: None,
@@ -167,39 +165,31 @@ fn never_looks(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
     })
 }
 
-fn cannot_lower(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
+fn check_lowering(of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
     let conflict = |message, help| {
         let at = &[coscheduling::LOWER, coscheduling::HOW];
         Some(Conflict { at, with: Some(machine::SCHEDULER), message, help })
     };
-    match (of.how, of.lower) {
-        (Gang::Dynamic, Lowering::Weight(_)) => Some(Conflict {
+    match of.lower {
+        _ if !of.how.changes_priorities() => None,
+        Lowering::Weight(_) if of.how == Gang::Dynamic => Some(Conflict {
             at: &[coscheduling::LOWER],
             with: None,
             message: format!("`lower = \"{}\"`: `how = \"dynamic\"` raises threads, not the groups of jobs", of.lower),
             help: "write `lower = \"nice 15\"`",
         }),
-        (Gang::Moderate | Gang::Original, Lowering::Weight(_)) if !machine.has_group_weights() => conflict(
+        Lowering::Weight(_) if !machine.has_group_weights() => conflict(
             format!("`lower = \"{}\"` needs jobs that are groups", of.lower),
             "write `scheduler = \"eevdf\"` and `groups = true` in `[machine]`, or `lower = \"nice 15\"`",
         ),
-        (Gang::Moderate | Gang::Original | Gang::Dynamic, Lowering::Nice(_)) if machine.has_group_weights() => {
-            conflict(
-                format!("`lower = \"{}\"` changes nothing between jobs that are groups", of.lower),
-                "write `groups = false` in `[machine]`, or, except for `dynamic`, `lower = \"weight 2\"`",
-            )
-        }
-        (Gang::Moderate | Gang::Original | Gang::Dynamic, Lowering::Nice(_)) if !machine.scheduler.has_priorities() => {
-            conflict(
-                format!("`how = \"{}\"` needs priorities, and `{}` has none", of.how, machine.scheduler),
-                "choose another scheduler in `[machine]`, or `how = \"strict\"`, which stops jobs",
-            )
-        }
+        Lowering::Nice(_) if machine.has_group_weights() => conflict(
+            format!("`lower = \"{}\"` changes nothing between jobs that are groups", of.lower),
+            "write `groups = false` in `[machine]`, or, except for `dynamic`, `lower = \"weight 2\"`",
+        ),
+        Lowering::Nice(_) if !machine.scheduler.has_priorities() => conflict(
+            format!("`how = \"{}\"` needs priorities, and `{}` has none", of.how, machine.scheduler),
+            "choose another scheduler in `[machine]`, or `how = \"strict\"`, which stops jobs",
+        ),
         _ => None,
     }
-}
-
-/// Whether jobs are active in turn.
-const fn takes_turns(how: Gang) -> bool {
-    how.has_table() || matches!(how, Gang::Original)
 }

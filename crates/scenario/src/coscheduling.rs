@@ -49,6 +49,19 @@ pub struct Coscheduling {
     pub switch_cost_per_job: Span,
 }
 
+impl Coscheduling {
+    /// How many threads of a job the kernel of a cell must have room for, if the job is on so many
+    /// `cells`, of so many `cpus` each. If jobs move, some threads come before others leave, and a
+    /// thread leaves when the CPU that runs it, or switches to or away from it, has left it.
+    pub fn places_on_a_cell(&self, threads: u32, cells: u32, cpus: u32) -> u32 {
+        let stay = threads.div_ceil(cells.max(1));
+        match self.movement {
+            Movement::Never => stay,
+            Movement::WithinNode => stay.saturating_add(cpus).saturating_mul(2).min(threads),
+        }
+    }
+}
+
 impl Default for Coscheduling {
     fn default() -> Coscheduling {
         Coscheduling {

@@ -7,7 +7,7 @@
 mod account;
 pub(crate) mod cells;
 mod check;
-mod coscheduling;
+pub(crate) mod coscheduling;
 mod cpus;
 mod device;
 mod event;

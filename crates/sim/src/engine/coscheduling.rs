@@ -28,7 +28,7 @@ use super::scheduler::{ReadyReason, Scheduler};
 use super::turns::{Cell, Delays};
 
 /// The rules of a setting. Without any, the local schedulers decide alone.
-pub(super) fn rules(setting: &Setting) -> scenario::Coscheduling {
+pub(crate) fn rules(setting: &Setting) -> scenario::Coscheduling {
     setting.coscheduling.unwrap_or(scenario::Coscheduling { how: Gang::None, ..scenario::Coscheduling::default() })
 }
 

@@ -5,10 +5,10 @@
 //! CPUs. This depends on the jobs, so no file can be rejected for it. In these cases an error is
 //! better than a run without end.
 
-use policy::gang::{Gang, Lowering};
+use policy::gang::Lowering;
 use policy::record::Recorder;
 use policy::{Instant, Span, priority};
-use scenario::{Coscheduling, JobKind, Machine, Setting};
+use scenario::{JobKind, Machine, Setting};
 
 use super::account::CpuUse;
 use super::observer::{CpuState, Observer};
@@ -119,8 +119,7 @@ fn heaviest_to_lightest(setting: &Setting) -> u64 {
         nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(step), nice.saturating_add(step)]));
     }
     let mut lowered = 1;
-    let lowers = |of: &Coscheduling| matches!(of.how, Gang::Moderate | Gang::Original | Gang::Dynamic);
-    match setting.coscheduling.filter(lowers).map(|of| of.lower) {
+    match setting.coscheduling.filter(|of| of.how.changes_priorities()).map(|of| of.lower) {
         Some(Lowering::Nice(steps)) => {
             nices.extend(nices.clone().iter().map(|nice| nice.saturating_add_unsigned(steps).min(19)));
         }
@@ -153,7 +152,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         of.quiet = Quiet { events: count, since, last: events };
         let round = 2 * (of.decisions.round(now) + 1) * of.cells.len() as u64;
         if count > round && now.since(since) > LONGEST_QUIET && self.agenda.has_only_turns() {
-            return Err(self.stall_error(Some(since)));
+            return Err(self.stall_error(None));
         }
         Ok(())
     }
@@ -163,12 +162,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let Some(job) = unfinished.map(|job| job.name.clone()) else { return Error::TooLong };
         let at = self.now;
         match no_headway_since {
-            Some(at) if self.coscheduling.is_some() && self.cpus.iter().any(|cpu| self.is_hogged(cpu)) => {
-                Error::Hogged { at, job }
-            }
             Some(since) => Error::NoHeadway { since, job },
             // The other jobs or messages arrive after the clock has run out.
-            None if self.agenda.next().is_some() => Error::TooLong,
+            None if !self.agenda.has_only_turns() => Error::TooLong,
             None if self.cpus.iter().all(|cpu| cpu.state == CpuState::Idle) => Error::Stuck { at, job },
             None if self.cpus.iter().any(|cpu| self.is_hogged(cpu)) => Error::Hogged { at, job },
             None => Error::TooLong,

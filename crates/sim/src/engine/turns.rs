@@ -5,8 +5,8 @@
 //!   chooses a thread. Clocks differ by a constant, which is drawn for each cell.
 //! * **Cost.** If the active jobs of a cell change, each of its CPUs takes the time of a turn
 //!   longer for its next switch, unless the cell has another turn before.
-//! * **Delay.** The distance from the first boundary on which a cell has not acted to the moment at which the cell acts, or at which
-//!   the switch that follows is over, by the clock of the first cell.
+//! * **Delay.** The distance, by the clock of the first cell, from the first boundary on which a
+//!   cell has not acted to the moment at which it acts. It ends with the switch if one follows.
 //! * **Moving** (`move = "within-node"`): all cells look together, by the clock of the first one,
 //!   and threads move when their slice begins.
 //! * **`original`**: the boundary is the moment at which the first cell switches to another job.
@@ -84,8 +84,8 @@ impl Delays {
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// All cells look at once.
     pub(super) fn let_all_cells_look(&mut self) {
-        let takes_turns = |of: &&Coscheduling| of.rules.how.has_table() || of.rules.how == Gang::Original;
-        let cells = self.coscheduling.as_ref().filter(takes_turns).map_or(0, |of| of.cells.len());
+        let has_turns = |of: &&Coscheduling| of.rules.how.has_turns();
+        let cells = self.coscheduling.as_ref().filter(has_turns).map_or(0, |of| of.cells.len());
         (0..cells).for_each(|cell| self.apply_actions(cell));
         (0..cells).for_each(|cell| self.finish_look(cell, None));
     }

@@ -1,18 +1,17 @@
 //! The kernels of a machine with cells: one for each, which knows the threads of its cell and its
 //! own CPUs, and nothing of the others.
 //!
-//! A kernel numbers its CPUs and threads from zero. It has an entry for every thread of a job that
-//! can be on one cell. If jobs move, it has as many again, since some come before others leave, and
-//! two more for each CPU: a thread that moves keeps its entry until the CPU that runs it, or
-//! switches to or away from it, has left it. Each thread that comes takes an entry that is free.
+//! A kernel numbers its CPUs and threads from zero. It has as many entries for each job as
+//! [threads of it can be on the cell](scenario::Coscheduling::places_on_a_cell), those that have
+//! not left yet included. Each thread that comes takes an entry that is free.
 
 use std::ops::Range;
 
-use policy::slices::Movement;
 use policy::{CellId, CpuId, Instant, JobId, Span, ThreadId};
 use scenario::{Machine, Setting};
 
 use crate::engine::cells::{cells_of_job, tick_phases};
+use crate::engine::coscheduling::rules;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::roster::Roster;
 
@@ -51,12 +50,11 @@ impl Cells {
         kernel: impl Fn(&Roster) -> Box<dyn Scheduler>,
     ) -> Cells {
         let cells = machine.cells.map_or(1, policy::layout::Mesh::cells);
-        let moves = setting.coscheduling.is_some_and(|of| of.movement == Movement::WithinNode);
+        let rules = rules(setting);
         let mut of_cell = Roster::default();
         for job in roster.jobs() {
             let threads = job.threads.len() as u32;
-            let on_one_cell = threads.div_ceil(cells_of_job(threads, cells));
-            let entries = if moves { (2 * (on_one_cell + machine.cpus)).min(threads) } else { on_one_cell };
+            let entries = rules.places_on_a_cell(threads, cells_of_job(threads, cells), machine.cpus);
             of_cell.enter(entries, job.attributes.clone(), job.shares_memory);
         }
         Cells {
@@ -236,6 +234,7 @@ impl Scheduler for Cells {
 #[cfg(test)]
 mod tests {
     use policy::layout::{Mesh, Shape};
+    use policy::slices::Movement;
     use scenario::{Coscheduling, Job, JobKind, MachineKeys};
 
     use super::*;

@@ -165,9 +165,7 @@ fn is_proper(error: &Error, machine: &Machine, setting: &Setting) -> bool {
             Scheduler::Fifo => true,
             Scheduler::LinuxO1 | Scheduler::Cfs => setting.keep_running,
             // If cells look when their schedulers choose, they may never look at the same job.
-            _ => setting.coscheduling.is_some_and(|of| {
-                of.reschedule == Reschedule::Choice && (of.how.has_table() || of.how == Gang::Original)
-            }),
+            _ => setting.coscheduling.is_some_and(|of| of.how.has_turns() && of.reschedule == Reschedule::Choice),
         },
         _ => false,
     }
