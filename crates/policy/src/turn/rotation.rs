@@ -49,8 +49,7 @@
 //!   active. Two such jobs need two turns instead of one. So a job may wait for one more turn for
 //!   each time that a job which has waited as long enters another slice.
 
-use std::collections::BinaryHeap;
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::TurnTable;
 use crate::slices::Slice;
@@ -90,10 +89,10 @@ type Waiting = (Instant, bool);
 pub struct Rotation {
     /// The last table.
     table: TurnTable,
-    /// The jobs of its slices at its reference time.
-    slices: Vec<Vec<(JobId, Waiting)>>,
-    /// These jobs, each with the number of its slices.
-    waiting: BTreeMap<JobId, (Waiting, usize)>,
+    /// The jobs of its slices.
+    slices: Vec<Vec<JobId>>,
+    /// These jobs at its reference time.
+    waiting: BTreeMap<JobId, Waiting>,
 }
 
 impl Rotation {
@@ -111,10 +110,13 @@ impl Rotation {
     /// [`TurnError`]. Then the last table remains.
     pub fn publish(&mut self, slices: &[Slice], reference: Instant) -> Result<TurnTable, TurnError> {
         let weights = reduced_weights(slices)?;
-        self.end_turns(reference);
-        self.replace_slices(slices, reference);
-        let longest_waiting = |jobs: &Vec<(JobId, Waiting)>| jobs.iter().map(|&(_, since)| since).min();
-        let mut urgency: Vec<_> = self.slices.iter().map(longest_waiting).zip(0..).collect();
+        let before = self.waiting_at(reference);
+        let since = |job: &JobId| before.get(job).copied().unwrap_or((reference, false));
+        let jobs = |slice: &Slice| slice.jobs.iter().map(|&(job, _)| job).collect();
+        self.slices = slices.iter().map(jobs).collect();
+        self.waiting = self.slices.iter().flatten().map(|job| (*job, since(job))).collect();
+
+        let mut urgency: Vec<_> = self.slices.iter().map(|jobs| jobs.iter().map(since).min()).zip(0..).collect();
         urgency.sort_unstable();
         let longest_waiting_first = urgency.into_iter().map(|(_, slice)| slice).collect();
         let order = order(&weights, longest_waiting_first);
@@ -122,8 +124,8 @@ impl Rotation {
         Ok(self.table.clone())
     }
 
-    /// The jobs of the slices that have been active by `end` have waited since then.
-    fn end_turns(&mut self, end: Instant) {
+    /// The jobs of the last table, and how long they will have waited at `end`.
+    fn waiting_at(&self, end: Instant) -> BTreeMap<JobId, Waiting> {
         let nanos = self.table.slice_nanos();
         // A turn that is cut short counts as well.
         let turns = end.since(self.table.reference).as_nanos().div_ceil(nanos);
@@ -133,46 +135,14 @@ impl Rotation {
             let turn_end = self.table.reference + Span::from_nanos((turn + 1).saturating_mul(nanos));
             active_until[self.table.order[(turn % round) as usize] as usize] = Some(turn_end.min(end));
         }
-        for (jobs, until) in self.slices.iter().zip(&active_until) {
-            let Some(until) = *until else { continue };
-            for (job, _) in jobs {
-                self.waiting.entry(*job).and_modify(|(since, _)| *since = (*since).max((until, true)));
+        let mut waiting = self.waiting.clone();
+        for (jobs, until) in self.slices.iter().zip(active_until) {
+            let Some(until) = until else { continue };
+            for job in jobs {
+                waiting.entry(*job).and_modify(|since| *since = (*since).max((until, true)));
             }
         }
-        if active_until.iter().any(Option::is_some) {
-            for (job, since) in self.slices.iter_mut().flatten() {
-                *since = self.waiting.get(job).map_or(*since, |&(since, _)| since);
-            }
-        }
-    }
-
-    /// Takes over the jobs of these slices. New ones wait since `now`.
-    fn replace_slices(&mut self, slices: &[Slice], now: Instant) {
-        let mut before = std::mem::take(&mut self.slices).into_iter();
-        let mut left = Vec::new();
-        for slice in slices {
-            // Mostly, jobs have left anywhere and entered at the end.
-            let mut before = before.next().unwrap_or_default().into_iter().peekable();
-            let mut jobs = Vec::with_capacity(slice.jobs.len());
-            for &(job, _) in &slice.jobs {
-                left.extend(std::iter::from_fn(|| before.next_if(|&(other, _)| other != job)));
-                jobs.push(before.next().unwrap_or_else(|| {
-                    let (since, slices) = self.waiting.entry(job).or_insert(((now, false), 0));
-                    *slices += 1;
-                    (job, *since)
-                }));
-            }
-            left.extend(before);
-            self.slices.push(jobs);
-        }
-        for (job, _) in left.into_iter().chain(before.flatten()) {
-            if let Entry::Occupied(mut waiting) = self.waiting.entry(job) {
-                waiting.get_mut().1 -= 1;
-                if waiting.get().1 == 0 {
-                    waiting.remove();
-                }
-            }
-        }
+        waiting
     }
 }
 
