@@ -1,0 +1,1 @@
+//! The processes of a job: which there are, and stopping and continuing them.

@@ -1,0 +1,1 @@
+//! The ranks of a job: their start, their output, and their end.
