@@ -19,12 +19,16 @@
 //!   scheduler runs is [active](Coscheduler::follow).
 //! * `adaptive`: the class of each job is [observed](Coscheduler::observe) as long as it runs. A
 //!   job that does not wait by spinning leaves the slices but keeps its cells.
+//!
+//! Where jobs take turns by a table, each may have [a way of its own](Coscheduler::enter_as):
+//! `none`, `moderate`, `strict` or `adaptive`. A job that is [held](Coscheduler::set_held) is
+//! stopped, and takes no turns.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::gang::{Action, Class, Gang, IntervalCounters, classify};
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
-use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable};
+use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable, check_request};
 use crate::turn::{self, LONGEST_ROUND, Rotation, TurnError, TurnTable, Turns};
 use crate::units::{Instant, JobId, Span};
 
@@ -46,6 +50,9 @@ pub struct Rules {
     /// observed. A clock that lags further may find no slice, or a later one.
     pub lag: Span,
 }
+
+/// The jobs that had to wait and have been placed, with their cells, in the order of their arrival.
+pub type Placed = Vec<(JobId, Rectangle)>;
 
 /// The decisions for all jobs of a machine.
 #[derive(Clone, Debug)]
@@ -69,13 +76,33 @@ pub struct Coscheduler {
 
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    weight: u32,
-    class: Class,
+    facts: JobFacts,
     /// Its cells without slices: `None` if the table of slices has them.
     alone: Option<Rectangle>,
 }
 
-/// The reason why a job cannot be entered, released or observed.
+/// What is known of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct JobFacts {
+    /// Its way to share the machine.
+    pub gang: Gang,
+    /// Its share of the turns, relative to other jobs.
+    pub weight: u32,
+    /// Its behaviour.
+    pub class: Class,
+    /// Whether it is stopped until it is no longer held.
+    pub is_held: bool,
+}
+
+impl JobFacts {
+    /// Whether it takes turns: it is in a slice, unless it waits for cells.
+    pub const fn takes_turns(&self) -> bool {
+        self.gang.takes_turns(self.class) && !self.is_held
+    }
+}
+
+/// The reason why a job cannot be entered, released or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoschedulingError {
     /// The table of slices refuses it.
@@ -84,6 +111,14 @@ pub enum CoschedulingError {
     /// The weights allow no table of turns.
     #[error(transparent)]
     Turns(#[from] TurnError),
+    /// Jobs of these two ways cannot share a machine.
+    #[error("a job cannot be scheduled as `{job}` on a machine whose jobs are scheduled as `{machine}`")]
+    Gang {
+        /// The way of the job.
+        job: Gang,
+        /// The way of the machine.
+        machine: Gang,
+    },
 }
 
 impl Coscheduler {
@@ -108,9 +143,9 @@ impl Coscheduler {
     ///
     /// # Errors
     ///
-    /// [`SliceError::TooLarge`], [`SliceError::Twice`], and, if jobs take turns,
-    /// [`TurnError::TooLong`]: a round would be too long if each job had a slice of its own. So no
-    /// later change makes it too long. Nothing has changed then.
+    /// [`SliceError::TooLarge`], [`SliceError::OffMesh`], [`SliceError::Twice`], and, if jobs take
+    /// turns, [`TurnError::TooLong`]: a round would be too long if each job had a slice of its own.
+    /// So no later change makes it too long. Nothing has changed then.
     pub fn enter(
         &mut self,
         job: JobId,
@@ -118,11 +153,39 @@ impl Coscheduler {
         weight: u32,
         now: Instant,
     ) -> Result<Entry, CoschedulingError> {
+        self.enter_with(job, self.gang, request, weight, now)
+    }
+
+    /// Enters a job with its own way to share the machine, as [`enter`](Self::enter) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`enter`](Self::enter), and [`CoschedulingError::Gang`].
+    pub fn enter_as(
+        &mut self,
+        job: JobId,
+        gang: Gang,
+        request: Request,
+        weight: u32,
+        now: Instant,
+    ) -> Result<Entry, CoschedulingError> {
+        self.check_gang(gang)?;
+        self.enter_with(job, gang, request, weight, now)
+    }
+
+    fn enter_with(
+        &mut self,
+        job: JobId,
+        gang: Gang,
+        request: Request,
+        weight: u32,
+        now: Instant,
+    ) -> Result<Entry, CoschedulingError> {
         if self.jobs.contains_key(&job) {
             return Err(SliceError::Twice(job).into());
         }
-        let weight = weight.max(1);
-        self.check_round(weight)?;
+        let facts = JobFacts { gang, weight: weight.max(1), class: Class::Unknown, is_held: false };
+        let weights = self.weights_with(None, facts.weight)?;
         let (entry, alone) = match self.gang {
             Gang::CellOs | Gang::Original => {
                 let place = self.first_place(request)?;
@@ -130,10 +193,13 @@ impl Coscheduler {
                 self.queue.push_back(job);
                 (if waits { Entry::Waits } else { Entry::Placed(place) }, Some(place))
             }
+            Gang::Moderate | Gang::Strict | Gang::Adaptive if !facts.takes_turns() => {
+                (self.table.enter_beside(job, request, weight)?, None)
+            }
             _ => (self.table.enter(job, request, weight)?, None),
         };
-        self.jobs.insert(job, Job { weight, class: Class::Unknown, alone });
-        *self.weights.entry(weight).or_default() += 1;
+        self.jobs.insert(job, Job { facts, alone });
+        self.weights = weights;
         self.publish(now)?;
         Ok(entry)
     }
@@ -144,10 +210,9 @@ impl Coscheduler {
     /// # Errors
     ///
     /// [`SliceError::Unknown`].
-    pub fn release(&mut self, job: JobId, now: Instant) -> Result<Vec<(JobId, Rectangle)>, CoschedulingError> {
+    pub fn release(&mut self, job: JobId, now: Instant) -> Result<Placed, CoschedulingError> {
         let released = self.jobs.remove(&job).ok_or(SliceError::Unknown(job))?;
-        self.weights.entry(released.weight).and_modify(|jobs| *jobs -= 1);
-        self.weights.retain(|_, jobs| *jobs > 0);
+        remove_weight(&mut self.weights, released.facts.weight);
         let placed = match released.alone {
             Some(_) => {
                 let had_the_machine = self.queue.front() == Some(&job);
@@ -173,15 +238,74 @@ impl Coscheduler {
         job: JobId,
         counters: &IntervalCounters,
         now: Instant,
-    ) -> Result<Vec<(JobId, Rectangle)>, CoschedulingError> {
+    ) -> Result<Placed, CoschedulingError> {
+        self.change(job, now, |facts| facts.class = classify(facts.class, counters))
+    }
+
+    /// Tells how a placed job behaves. Returns the jobs that had to wait and have been placed.
+    ///
+    /// # Errors
+    ///
+    /// As [`observe`](Self::observe).
+    pub fn set_class(&mut self, job: JobId, class: Class, now: Instant) -> Result<Placed, CoschedulingError> {
+        self.change(job, now, |facts| facts.class = class)
+    }
+
+    /// Changes the way in which a placed job shares the machine. Returns the jobs that had to wait
+    /// and have been placed.
+    ///
+    /// # Errors
+    ///
+    /// As [`observe`](Self::observe), and [`CoschedulingError::Gang`].
+    pub fn set_gang(&mut self, job: JobId, gang: Gang, now: Instant) -> Result<Placed, CoschedulingError> {
+        self.check_gang(gang)?;
+        self.change(job, now, |facts| facts.gang = gang)
+    }
+
+    /// Holds a placed job, which is stopped at once, or lets it go on. Returns the jobs that had to
+    /// wait and have been placed.
+    ///
+    /// # Errors
+    ///
+    /// As [`observe`](Self::observe).
+    pub fn set_held(&mut self, job: JobId, is_held: bool, now: Instant) -> Result<Placed, CoschedulingError> {
+        self.change(job, now, |facts| facts.is_held = is_held)
+    }
+
+    /// Gives a job another weight of at least one; zero counts as one.
+    ///
+    /// # Errors
+    ///
+    /// [`SliceError::Unknown`], and [`TurnError::TooLong`] as in [`enter`](Self::enter). Nothing has
+    /// changed then.
+    pub fn set_weight(&mut self, job: JobId, weight: u32, now: Instant) -> Result<(), CoschedulingError> {
+        let before = self.facts(job).ok_or(SliceError::Unknown(job))?.weight;
+        let weight = weight.max(1);
+        self.weights = self.weights_with(Some(before), weight)?;
+        let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
+        of.facts.weight = weight;
+        if of.alone.is_none() {
+            self.table.set_weight(job, weight)?;
+        }
+        self.publish(now)?;
+        Ok(())
+    }
+
+    /// Changes a placed job. It enters or leaves the slices if it takes turns only before or after.
+    fn change(
+        &mut self,
+        job: JobId,
+        now: Instant,
+        change: impl FnOnce(&mut JobFacts),
+    ) -> Result<Placed, CoschedulingError> {
         let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
         if of.alone.is_none() {
             self.table.rectangle(job)?;
         }
-        let took_turns = self.gang.takes_turns(of.class);
-        of.class = classify(of.class, counters);
-        let takes_turns = self.gang.takes_turns(of.class);
-        if !self.gang.has_table() || took_turns == takes_turns {
+        let took_turns = of.facts.takes_turns();
+        change(&mut of.facts);
+        let takes_turns = of.facts.takes_turns();
+        if took_turns == takes_turns {
             return Ok(Vec::new());
         }
         let placed = self.table.set_takes_turns(job, takes_turns)?;
@@ -201,14 +325,20 @@ impl Coscheduler {
 
     /// The scheduling of a job on a cell whose clock shows `now`.
     pub fn action(&self, job: JobId, now: Instant) -> Action {
-        let Some(of) = self.jobs.get(&job) else { return Action::Run };
-        match self.gang {
-            Gang::Original => self.gang.action(self.followed.is_none_or(|followed| followed == job)),
-            gang if gang.has_table() && gang.takes_turns(of.class) => {
+        let Some(facts) = self.facts(job) else { return Action::Run };
+        match facts.gang {
+            _ if facts.is_held => Action::Stop,
+            Gang::Original => Gang::Original.action(self.followed.is_none_or(|followed| followed == job)),
+            gang if facts.takes_turns() => {
                 gang.action(self.active(now).is_some_and(|slice| slice.jobs.iter().any(|(active, _)| *active == job)))
             }
             _ => Action::Run,
         }
+    }
+
+    /// What is known of a job. `None` if it is not entered.
+    pub fn facts(&self, job: JobId) -> Option<JobFacts> {
+        self.jobs.get(&job).map(|of| of.facts)
     }
 
     /// The cells of a job in the slice that is active at `now`, or those that it would have.
@@ -261,26 +391,36 @@ impl Coscheduler {
     /// The cells for a request on a machine without other jobs.
     fn first_place(&self, request: Request) -> Result<Rectangle, SliceError> {
         let mesh = self.table.mesh();
-        let request_shape = request.shapes(mesh).next().unwrap_or(mesh.shape());
-        let found = Partitioner::FirstFit.find(&Occupancy::new(mesh), request);
-        found.ok_or(SliceError::TooLarge { request: request_shape, mesh: mesh.shape() })
+        check_request(request, mesh)?;
+        // What the mesh can hold has room on an empty one.
+        Ok(Partitioner::FirstFit.find(&Occupancy::new(mesh), request).unwrap_or(Rectangle::at_origin(mesh.shape())))
     }
 
-    /// Refuses one more job of this weight if a round could be too long. Each slice has the weight
-    /// of one of its single tasks, so there are no more places than if each job had a slice.
-    fn check_round(&self, weight: u32) -> Result<(), TurnError> {
-        if !self.gang.has_table() {
-            return Ok(());
+    /// Refuses a way to share the machine that cannot be a job's own here.
+    const fn check_gang(&self, gang: Gang) -> Result<(), CoschedulingError> {
+        match self.gang.has_table() && (gang.has_table() || matches!(gang, Gang::None)) {
+            true => Ok(()),
+            false => Err(CoschedulingError::Gang { job: gang, machine: self.gang }),
         }
-        let jobs: Vec<_> = self.weights.iter().map(|(&weight, &jobs)| (weight, jobs)).chain([(weight, 1)]).collect();
+    }
+
+    /// The weights with one more job of weight `new`, or with it instead of one of weight `old`.
+    ///
+    /// Refuses them if a round could be too long. Each slice has the weight of one of its single
+    /// tasks, so there are no more places than if each job had a slice.
+    fn weights_with(&self, old: Option<u32>, new: u32) -> Result<BTreeMap<u32, u64>, TurnError> {
+        let mut weights = self.weights.clone();
+        old.into_iter().for_each(|old| remove_weight(&mut weights, old));
+        *weights.entry(new).or_default() += 1;
+        let jobs: Vec<_> = weights.iter().map(|(&weight, &jobs)| (weight, jobs)).collect();
         match turn::round_of_jobs(&jobs) {
-            places if places > LONGEST_ROUND => Err(TurnError::TooLong(places)),
-            _ => Ok(()),
+            places if self.gang.has_table() && places > LONGEST_ROUND => Err(TurnError::TooLong(places)),
+            _ => Ok(weights),
         }
     }
 
     /// Publishes the slices, if they take turns and have changed. Never fails, because of
-    /// [`check_round`](Self::check_round).
+    /// [`weights_with`](Self::weights_with).
     fn publish(&mut self, now: Instant) -> Result<(), TurnError> {
         let slices = self.table.slices();
         self.most_slices = self.most_slices.max(slices.len());
@@ -299,6 +439,11 @@ impl Coscheduler {
         }
         Ok(())
     }
+}
+
+fn remove_weight(weights: &mut BTreeMap<u32, u64>, weight: u32) {
+    weights.entry(weight).and_modify(|jobs| *jobs -= 1);
+    weights.retain(|_, jobs| *jobs > 0);
 }
 
 #[cfg(test)]

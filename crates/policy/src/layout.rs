@@ -55,6 +55,7 @@ struct Unchecked {
 
 /// A rectangle of cells. It may be empty or beyond a mesh, where no job gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rectangle {
     /// Its lowest column.
     pub column: u32,
@@ -72,6 +73,8 @@ pub enum Request {
     Rectangle(Shape),
     /// Any rectangle with a cell for each of this many ranks.
     Ranks(u32),
+    /// Exactly these cells.
+    At(Rectangle),
 }
 
 /// An algorithm that finds a free rectangle.
@@ -140,14 +143,14 @@ impl Shape {
 }
 
 impl Request {
-    /// The rectangles that meet the request on a mesh, the best first. Each may be turned by 90
-    /// degrees.
+    /// The sizes that meet the request on a mesh, the best first. Each may be turned by 90 degrees,
+    /// unless the request says which cells.
     ///
     /// For a number of ranks, where zero counts as one, these are the rectangles that hold it, of
     /// which neither side can be shorter, the most square first.
     pub fn shapes(self, mesh: Mesh) -> impl Iterator<Item = Shape> {
         let (whole, ranks) = match self {
-            Request::Rectangle(shape) => (Some(shape), 0),
+            Request::Rectangle(shape) | Request::At(Rectangle { shape, .. }) => (Some(shape), 0),
             Request::Ranks(ranks) if ranks > mesh.cells() => (Some(mesh.shape()), 0),
             Request::Ranks(ranks) => (None, ranks.max(1)),
         };
@@ -163,6 +166,9 @@ impl Request {
 impl Partitioner {
     /// A free rectangle for a request. `None` if there is none.
     pub fn find(self, occupancy: &Occupancy, request: Request) -> Option<Rectangle> {
+        if let Request::At(rectangle) = request {
+            return occupancy.is_free(rectangle).then_some(rectangle);
+        }
         let mesh = occupancy.mesh();
         let can_fit = |shape: &Shape| mesh.can_hold(*shape) && shape.cells() <= occupancy.free_cells();
         request.shapes(mesh).filter(can_fit).find_map(|shape| match self {

@@ -97,6 +97,7 @@ struct Waiting {
     job: JobId,
     request: Request,
     weight: u32,
+    takes_turns: bool,
 }
 
 /// The cells of a slice.
@@ -156,6 +157,14 @@ pub enum SliceError {
         /// The size of the mesh.
         mesh: crate::layout::Shape,
     },
+    /// Some of the cells do not exist.
+    #[error("{} cells from column {} and row {} are not all on a mesh of {mesh}", .at.shape, .at.column, .at.row)]
+    OffMesh {
+        /// The requested cells.
+        at: Rectangle,
+        /// The size of the mesh.
+        mesh: crate::layout::Shape,
+    },
     /// The job is in the table already.
     #[error("job {0} is in the table already")]
     Twice(JobId),
@@ -165,6 +174,21 @@ pub enum SliceError {
     /// The job still waits for cells.
     #[error("job {0} has no cells yet")]
     Waiting(JobId),
+}
+
+/// Refuses a request that no slice can meet.
+///
+/// # Errors
+///
+/// [`SliceError::TooLarge`], [`SliceError::OffMesh`].
+pub fn check_request(request: Request, mesh: Mesh) -> Result<(), SliceError> {
+    match request {
+        Request::Rectangle(request) if !mesh.can_hold(request) => {
+            Err(SliceError::TooLarge { request, mesh: mesh.shape() })
+        }
+        Request::At(at) if !mesh.has(at) => Err(SliceError::OffMesh { at, mesh: mesh.shape() }),
+        _ => Ok(()),
+    }
 }
 
 impl SliceTable {
@@ -188,17 +212,28 @@ impl SliceTable {
     ///
     /// # Errors
     ///
-    /// [`SliceError::TooLarge`], [`SliceError::Twice`].
+    /// [`SliceError::TooLarge`], [`SliceError::OffMesh`], [`SliceError::Twice`].
     pub fn enter(&mut self, job: JobId, request: Request, weight: u32) -> Result<Entry, SliceError> {
+        self.request(Waiting { job, request, weight, takes_turns: true })
+    }
+
+    /// Enters a job that takes no turns: it gets cells, and is in no slice. It may wait behind
+    /// others, but not for a slice.
+    ///
+    /// # Errors
+    ///
+    /// As [`enter`](Self::enter).
+    pub fn enter_beside(&mut self, job: JobId, request: Request, weight: u32) -> Result<Entry, SliceError> {
+        self.request(Waiting { job, request, weight, takes_turns: false })
+    }
+
+    fn request(&mut self, new: Waiting) -> Result<Entry, SliceError> {
+        let job = new.job;
         if !matches!(self.rectangle(job), Err(SliceError::Unknown(_))) {
             return Err(SliceError::Twice(job));
         }
-        match request {
-            Request::Rectangle(request) if !self.mesh.can_hold(request) => {
-                return Err(SliceError::TooLarge { request, mesh: self.mesh.shape() });
-            }
-            _ => self.waiting.push_back(Waiting { job, request, weight: weight.max(1) }),
-        }
+        check_request(new.request, self.mesh)?;
+        self.waiting.push_back(Waiting { weight: new.weight.max(1), ..new });
         self.settle();
         Ok(self.rectangle(job).map_or(Entry::Waits, Entry::Placed))
     }
@@ -235,14 +270,34 @@ impl SliceTable {
         };
         placed.takes_turns = takes_turns;
         if takes_turns {
-            let own = |occupancy: &Occupancy| occupancy.is_free(rectangle).then_some(rectangle);
-            let found = self.find_room(own);
-            let slice = found.map_or_else(|| self.add_slice(), |(slice, _)| slice);
-            self.enter_first(job, rectangle, slice);
+            let found = self.find_room(Request::At(rectangle));
+            self.enter_first(job, rectangle, found.map(|(slice, _)| slice));
         } else {
             self.leave_all(job);
         }
         Ok(self.settle())
+    }
+
+    /// Gives a job another weight of at least one; zero counts as one.
+    ///
+    /// # Errors
+    ///
+    /// [`SliceError::Unknown`].
+    pub fn set_weight(&mut self, job: JobId, weight: u32) -> Result<(), SliceError> {
+        let weight = weight.max(1);
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.job == job) {
+            waiting.weight = weight;
+            return Ok(());
+        }
+        let placed = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
+        let before = placed.clone();
+        placed.weight = weight;
+        if let [only] = placed.slices[..] {
+            self.cells[only].remove_single(&before);
+            self.cells[only].add_single(placed);
+        }
+        self.settle();
+        Ok(())
     }
 
     /// The slices, in the order in which they were made.
@@ -291,25 +346,28 @@ impl SliceTable {
         placed
     }
 
-    /// Places a job in the first slice with room, or in a new one.
-    fn place(&mut self, Waiting { job, request, weight }: Waiting) -> Option<Rectangle> {
-        let find = |occupancy: &Occupancy| self.partitioner.find(occupancy, request);
-        let (slice, rectangle) = match self.find_room(find) {
-            Some(found) => found,
-            None if self.slices.len() < self.most_slices => {
-                let rectangle = find(&Occupancy::new(self.mesh))?;
-                (self.add_slice(), rectangle)
+    /// Places a job in the first slice with room, or in a new one. A job that takes no turns gets
+    /// the same cells, but no slice.
+    fn place(&mut self, Waiting { job, request, weight, takes_turns }: Waiting) -> Option<Rectangle> {
+        let found = self.find_room(request);
+        let rectangle = match found {
+            Some((_, rectangle)) => rectangle,
+            None if !takes_turns || self.slices.len() < self.most_slices => {
+                self.partitioner.find(&Occupancy::new(self.mesh), request)?
             }
             None => return None,
         };
-        self.jobs.insert(job, Job { rectangle, weight, takes_turns: true, slices: Vec::new() });
+        self.jobs.insert(job, Job { rectangle, weight, takes_turns, slices: Vec::new() });
         self.placed.push((job, rectangle));
-        self.enter_first(job, rectangle, slice);
+        if takes_turns {
+            self.enter_first(job, rectangle, found.map(|(slice, _)| slice));
+        }
         Some(rectangle)
     }
 
     /// The first slice with room, or else the first one with room without its multiple tasks.
-    fn find_room(&self, find: impl Fn(&Occupancy) -> Option<Rectangle>) -> Option<(usize, Rectangle)> {
+    fn find_room(&self, request: Request) -> Option<(usize, Rectangle)> {
+        let find = |occupancy: &Occupancy| self.partitioner.find(occupancy, request);
         let slices = || self.cells.iter().enumerate();
         let free = slices().find_map(|(slice, cells)| Some((slice, find(&cells.taken)?)));
         let has_multiple = |cells: &Cells| cells.by_single.free_cells() > cells.taken.free_cells();
@@ -317,9 +375,10 @@ impl SliceTable {
         free.or_else(|| with_multiple.find_map(|(slice, cells)| Some((slice, find(&cells.by_single)?))))
     }
 
-    /// Enters a job in a slice, which the multiple tasks in its way leave, and in all others in
-    /// which its cells are free.
-    fn enter_first(&mut self, job: JobId, rectangle: Rectangle, slice: usize) {
+    /// Enters a job in a slice, which the multiple tasks in its way leave, or in a new one, and in
+    /// all others in which its cells are free.
+    fn enter_first(&mut self, job: JobId, rectangle: Rectangle, slice: Option<usize>) {
+        let slice = slice.unwrap_or_else(|| self.add_slice());
         self.leave_if(slice, |_, other| other.overlaps(rectangle));
         self.enter_if_free(job, rectangle, slice);
         (0..self.slices.len()).for_each(|slice| self.enter_if_free(job, rectangle, slice));

@@ -45,6 +45,7 @@ impl Message {
     pub fn ranks(&self) -> u32 {
         match self.request {
             Request::Rectangle(shape) => shape.cells(),
+            Request::At(cells) => cells.shape.cells(),
             Request::Ranks(ranks) => ranks,
         }
     }

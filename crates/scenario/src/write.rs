@@ -138,6 +138,8 @@ fn write_message(message: &Message, out: &mut String) {
     match request {
         Request::Ranks(ranks) => line(out, &job::RANKS, ranks),
         Request::Rectangle(shape) => line(out, &job::MESH, shape),
+        // No scenario has it: files do not say which cells.
+        Request::At(cells) => line(out, &job::MESH, cells.shape),
     }
     line(out, &job::PATTERN, pattern);
     line(out, &job::BYTES, bytes);

@@ -8,9 +8,8 @@ mod workloads;
 pub use crate::engine::{observer, scheduler};
 pub use crate::kernels::{cfs, eevdf, feedback, linux_2_4, linux_o1, roster, rr};
 
-use policy::layout::Request;
 use policy::record::{Log, Off, Recorder};
-use policy::slices::SliceError;
+use policy::slices::{SliceError, check_request};
 use policy::{CpuId, CpuSet, Span};
 use scenario::result::Outcome;
 use scenario::{JobKind, Machine, Scheduler, Setting};
@@ -207,12 +206,7 @@ fn check_cells(machine: &Machine, setting: &Setting) -> Result<(), Error> {
     }
     for job in setting.jobs.iter().filter(|job| job.copies > 0) {
         let JobKind::Message(message) = &job.kind else { continue };
-        if let Request::Rectangle(request) = message.request
-            && !mesh.can_hold(request)
-        {
-            let error = SliceError::TooLarge { request, mesh: mesh.shape() };
-            return Err(Error::TooLarge { job: job.name.clone(), error });
-        }
+        check_request(message.request, mesh).map_err(|error| Error::TooLarge { job: job.name.clone(), error })?;
     }
     Ok(())
 }

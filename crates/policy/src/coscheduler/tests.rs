@@ -186,6 +186,139 @@ fn a_job_whose_weight_could_make_a_round_too_long_is_refused_and_changes_nothing
     }
 }
 
+#[test]
+fn each_job_has_its_own_way_to_share_the_machine_and_can_change_it() {
+    use Action::{Lower, Run, Stop};
+    let mut of = new(Gang::Adaptive);
+    for (job, gang) in [Gang::Moderate, Gang::Strict, Gang::Adaptive, Gang::None].into_iter().enumerate() {
+        of.enter_as(JobId(job as u32), gang, all(8, 2), 1, at(0)).unwrap();
+    }
+    let jobs_in_slices = |of: &Coscheduler| of.table.slices().iter().map(|slice| slice.jobs[0].0.0).collect::<Vec<_>>();
+    assert_eq!((jobs_in_slices(&of), of.cells(JobId(3), at(0))), (vec![0, 1, 2], of.cells(JobId(0), at(0))));
+    let passive = [Lower, Stop, Stop];
+    let turns = [200, 400, 600].map(|millis| actions::<4>(&of, millis));
+    for (job, passive) in passive.into_iter().enumerate() {
+        assert_eq!(turns.iter().filter(|turn| turn[job] == Run).count(), 1, "{turns:?}");
+        assert_eq!(turns.iter().filter(|turn| turn[job] == passive).count(), 2, "{turns:?}");
+    }
+    assert!(turns.iter().all(|turn| turn[3] == Run), "{turns:?}");
+    // Only the first one is bound to turns if it blocks.
+    (0..3).for_each(|job| _ = of.observe(JobId(job), &BLOCKS, at(600)).unwrap());
+    assert_eq!(jobs_in_slices(&of), [0, 1]);
+    of.set_gang(JobId(1), Gang::None, at(600)).unwrap();
+    of.set_gang(JobId(3), Gang::Strict, at(600)).unwrap();
+    assert_eq!(jobs_in_slices(&of), [0, 3]);
+    let facts = JobFacts { gang: Gang::None, weight: 1, class: Class::Blocks, is_held: false };
+    assert_eq!((of.facts(JobId(1)), of.facts(JobId(4))), (Some(facts), None));
+}
+
+#[test]
+fn a_way_that_has_no_table_cannot_be_a_jobs_own() {
+    for machine in Gang::ALL {
+        let mut of = new(machine);
+        of.enter(JobId(9), all(1, 1), 1, at(0)).unwrap();
+        for gang in Gang::ALL {
+            let expected = machine.has_table() && (gang.has_table() || gang == Gang::None);
+            assert_eq!(of.enter_as(JobId(0), gang, all(1, 1), 1, at(0)).is_ok(), expected, "{machine} {gang}");
+            assert_eq!(of.set_gang(JobId(9), gang, at(0)).is_ok(), expected, "{machine} {gang}");
+            assert_eq!(of.release(JobId(0), at(0)).is_ok(), expected);
+        }
+    }
+    let error = new(Gang::None).enter_as(JobId(0), Gang::Strict, all(1, 1), 1, at(0)).unwrap_err();
+    assert!(error.to_string().contains("scheduled as `strict` on a machine whose jobs are scheduled as `none`"));
+}
+
+#[test]
+fn a_job_that_takes_no_turns_does_not_wait_for_a_slice_but_behind_others() {
+    let mut of = with(Rules { most_slices: Some(1), ..Rules::default() });
+    let whole = Entry::Placed(Rectangle::at_origin(EIGHT_BY_TWO));
+    assert_eq!(of.enter(JobId(0), all(8, 2), 1, at(0)), Ok(whole));
+    assert_eq!(of.enter_as(JobId(1), Gang::None, all(8, 2), 1, at(0)), Ok(whole));
+    assert_eq!(of.enter(JobId(2), all(8, 2), 1, at(0)), Ok(Entry::Waits));
+    assert_eq!(of.enter_as(JobId(3), Gang::None, all(8, 2), 1, at(0)), Ok(Entry::Waits));
+    assert_eq!(of.set_gang(JobId(3), Gang::Strict, at(0)), Err(SliceError::Waiting(JobId(3)).into()));
+    let placed = of.release(JobId(0), at(1)).unwrap();
+    assert_eq!(placed.iter().map(|(job, _)| job.0).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(of.table.slices()[0].jobs.len(), 1, "job 3 is still in no slice");
+}
+
+#[test]
+fn a_held_job_is_stopped_and_the_others_share_its_turns() {
+    use Action::{Run, Stop};
+    let mut of = new(Gang::Adaptive);
+    for job in 0..2 {
+        of.enter(JobId(job), all(8, 2), 1, at(0)).unwrap();
+    }
+    of.set_held(JobId(0), true, at(0)).unwrap();
+    assert_eq!([0, 200, 400].map(|millis| actions(&of, millis)), [[Stop, Run]; 3]);
+    assert!(of.cells(JobId(0), at(0)).is_some());
+    // Its behaviour is still observed, and it is not let go by another way.
+    of.observe(JobId(0), &BLOCKS, at(400)).unwrap();
+    of.set_gang(JobId(0), Gang::None, at(400)).unwrap();
+    assert_eq!(actions(&of, 400), [Stop, Run]);
+    of.set_held(JobId(0), false, at(400)).unwrap();
+    assert_eq!(actions(&of, 400), [Run, Run]);
+    of.set_gang(JobId(0), Gang::Strict, at(400)).unwrap();
+    assert_eq!([400, 600].map(|millis| actions(&of, millis)), [[Run, Stop], [Stop, Run]]);
+    // It is so without turns, too.
+    for gang in [Gang::None, Gang::CellOs, Gang::Original] {
+        let mut of = new(gang);
+        of.enter(JobId(0), all(8, 2), 1, at(0)).unwrap();
+        of.set_held(JobId(0), true, at(0)).unwrap();
+        assert_eq!(actions(&of, 0), [Stop], "{gang}");
+    }
+}
+
+#[test]
+fn another_weight_changes_the_turns_unless_a_round_could_be_too_long() {
+    let mut of = new(Gang::Adaptive);
+    for job in 0..3 {
+        of.enter(JobId(job), all(8, 2), 1, at(0)).unwrap();
+    }
+    of.set_weight(JobId(1), 3, at(0)).unwrap();
+    let of_job_1 = |of: &Coscheduler| (0..5).filter(|turn| actions::<3>(of, 200 * turn)[1] == Action::Run).count();
+    assert_eq!((of.round(at(0)), of_job_1(&of)), (5, 3));
+    let before = format!("{of:?}");
+    assert_eq!(of.set_weight(JobId(0), 9_997, at(0)), Err(TurnError::TooLong(10_001).into()));
+    assert_eq!(of.set_weight(JobId(7), 1, at(0)), Err(SliceError::Unknown(JobId(7)).into()));
+    assert_eq!(format!("{of:?}"), before);
+    // Its own old weight does not count.
+    of.set_weight(JobId(1), 0, at(0)).unwrap();
+    assert_eq!((of.facts(JobId(1)).unwrap().weight, of.round(at(0))), (1, 3));
+    of.set_weight(JobId(0), 9_998, at(0)).unwrap();
+    assert_eq!(of.round(at(0)), 10_000);
+    // Also if it waits for cells or has no turns.
+    let mut of = with(Rules { most_slices: Some(1), ..Rules::default() });
+    (0..2).for_each(|job| _ = of.enter(JobId(job), all(8, 2), 1, at(0)).unwrap());
+    of.set_weight(JobId(1), 7, at(0)).unwrap();
+    of.release(JobId(0), at(1)).unwrap();
+    assert_eq!(of.table.slices()[0].weight, 7);
+    let mut of = new(Gang::CellOs);
+    of.enter(JobId(0), all(8, 2), 1, at(0)).unwrap();
+    of.set_weight(JobId(0), 7, at(0)).unwrap();
+    of.release(JobId(0), at(0)).unwrap();
+    assert_eq!(of.weights.len(), 0);
+}
+
+#[test]
+fn a_job_that_says_which_cells_gets_exactly_those() {
+    for gang in Gang::ALL {
+        let mut of = new(gang);
+        let at_cells = |column, row, columns, rows| Rectangle { column, row, shape: Shape { columns, rows } };
+        for job in 0..2 {
+            let cells = at_cells(5, 0, 1, 2);
+            let entry = if gang == Gang::CellOs && job == 1 { Entry::Waits } else { Entry::Placed(cells) };
+            assert_eq!(of.enter(JobId(job), Request::At(cells), 1, at(0)), Ok(entry), "{gang}");
+        }
+        for cells in [at_cells(7, 0, 2, 1), at_cells(0, 2, 1, 1), at_cells(0, 0, 0, 1), at_cells(u32::MAX, 0, 1, 1)] {
+            let error = SliceError::OffMesh { at: cells, mesh: EIGHT_BY_TWO };
+            assert_eq!(of.enter(JobId(2), Request::At(cells), 1, at(0)), Err(error.into()), "{gang}");
+        }
+        let error = of.enter(JobId(2), Request::At(at_cells(7, 1, 2, 1)), 1, at(0)).unwrap_err().to_string();
+        assert_eq!(error, "2x1 cells from column 7 and row 1 are not all on a mesh of 8x2");
+    }
+}
+
 proptest! {
     #[test]
     fn no_two_jobs_run_on_a_cell_in_turn_whatever_the_clock_shows(
@@ -212,7 +345,7 @@ proptest! {
             let slices: Vec<_> = of.table.slices().iter().map(|slice| (slice.weight, 1)).collect();
             prop_assert!(turn::round_of_jobs(&slices) <= turn::round_of_jobs(&weights), "{:?}", of);
             for clock in [now.saturating_sub(lag), now.saturating_sub(30), now, now + 30, now + 777] {
-                let in_turn = (0..12).map(JobId).filter(|job| of.jobs.get(job).is_some_and(|of| of.class != Class::Blocks));
+                let in_turn = (0..12).map(JobId).filter(|job| of.jobs.get(job).is_some_and(|of| of.facts.class != Class::Blocks));
                 let runs = in_turn.filter(|&job| of.action(job, at(clock)) == Action::Run);
                 let cells: Vec<Rectangle> = runs.filter_map(|job| of.cells(job, at(clock))).collect();
                 for (number, one) in cells.iter().enumerate() {

@@ -260,9 +260,11 @@ proptest! {
         let mut occupancy = Occupancy::new(mesh);
         prop_assert_eq!(occupancy.take(one), mesh.has(one));
         prop_assert_eq!(occupancy.is_free(other), mesh.has(other) && !(mesh.has(one) && one.overlaps(other)));
-        for request in [Request::Rectangle(other.shape), Request::Ranks(rank)] {
+        for request in [Request::Rectangle(other.shape), Request::Ranks(rank), Request::At(other)] {
             prop_assert!(request.shapes(mesh).count() <= 17);
             for partitioner in Partitioner::ALL {
+                let exactly = occupancy.is_free(other).then_some(other);
+                prop_assert_eq!(partitioner.find(&occupancy, Request::At(other)), exactly);
                 let found = partitioner.find(&occupancy, request);
                 prop_assert!(found.is_none_or(|found| occupancy.is_free(found)), "{:?}", found);
             }

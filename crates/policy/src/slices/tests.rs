@@ -119,6 +119,7 @@ fn a_job_that_has_gone_is_an_error() {
     let error = SliceError::Unknown(JobId(7));
     assert_eq!(table.release(JobId(7)), Err(error.clone()));
     assert_eq!(table.set_takes_turns(JobId(7), true), Err(error.clone()));
+    assert_eq!(table.set_weight(JobId(7), 1), Err(error.clone()));
     assert_eq!(table.rectangle(JobId(7)), Err(error.clone()));
     assert_eq!(error.to_string(), "job 7 is not in the table");
     assert_eq!(jobs(&table), Vec::<Vec<u32>>::new());
@@ -196,18 +197,27 @@ fn thousands_of_jobs_are_entered_and_released() {
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Enter(Request, u32),
+    EnterBeside(Request, u32),
     /// By the place among the jobs that are not yet released.
     Release(usize),
     SetTakesTurns(usize, bool),
+    SetWeight(usize, u32),
 }
 
 fn any_call(mesh: Shape) -> impl Strategy<Value = Call> {
     let size = (1..=mesh.columns, 1..=mesh.rows).prop_map(|(columns, rows)| Request::Rectangle(shape(columns, rows)));
     let small = (1..=mesh.columns.div_ceil(3), 1..=mesh.rows.div_ceil(2))
         .prop_map(|(columns, rows)| Request::Rectangle(shape(columns, rows)));
-    let request = prop_oneof![1 => size, 3 => small, 2 => (0..mesh.cells() * 5 / 4).prop_map(Request::Ranks)];
+    let place = (0..mesh.columns, 0..mesh.rows).prop_flat_map(move |(column, row)| {
+        let sizes = (1..=mesh.columns - column, 1..=mesh.rows - row);
+        sizes.prop_map(move |(columns, rows)| Request::At(Rectangle { column, row, shape: shape(columns, rows) }))
+    });
+    let ranks = (0..mesh.cells() * 5 / 4).prop_map(Request::Ranks);
+    let request = prop_oneof![1 => size, 3 => small, 2 => ranks, 1 => place].boxed();
     prop_oneof![
-        5 => (request, 1_u32..5).prop_map(|(request, weight)| Call::Enter(request, weight)),
+        5 => (request.clone(), 1_u32..5).prop_map(|(request, weight)| Call::Enter(request, weight)),
+        1 => (request, 1_u32..5).prop_map(|(request, weight)| Call::EnterBeside(request, weight)),
+        1 => (any::<usize>(), 0_u32..5).prop_map(|(place, weight)| Call::SetWeight(place, weight)),
         4 => any::<usize>().prop_map(Call::Release),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(place, takes_turns)| Call::SetTakesTurns(place, takes_turns)),
     ]
@@ -239,7 +249,13 @@ proptest! {
                     Call::Enter(request, weight) => {
                         let job = next.next().unwrap();
                         alive.push(job);
-                        prop_assert_eq!(table.enter(job, request, weight).unwrap(), reference.enter(job, request, weight));
+                        prop_assert_eq!(table.enter(job, request, weight).unwrap(), reference.enter(job, request, weight, true));
+                    }
+                    Call::EnterBeside(request, weight) => {
+                        let job = next.next().unwrap();
+                        alive.push(job);
+                        let entry = table.enter_beside(job, request, weight).unwrap();
+                        prop_assert_eq!(entry, reference.enter(job, request, weight, false));
                     }
                     Call::Release(place) if !alive.is_empty() => {
                         let job = alive.remove(place % alive.len());
@@ -248,6 +264,11 @@ proptest! {
                     Call::SetTakesTurns(place, takes_turns) if !alive.is_empty() => {
                         let job = alive[place % alive.len()];
                         prop_assert_eq!(table.set_takes_turns(job, takes_turns).ok(), reference.set_takes_turns(job, takes_turns));
+                    }
+                    Call::SetWeight(place, weight) if !alive.is_empty() => {
+                        let job = alive[place % alive.len()];
+                        table.set_weight(job, weight).unwrap();
+                        reference.set_weight(job, weight);
                     }
                     _ => {}
                 }
@@ -289,6 +310,11 @@ proptest! {
                     alive.push(job);
                     prop_assert_eq!(moving.enter(job, request, weight), still.enter(job, request, weight));
                 }
+                Call::EnterBeside(request, weight) => {
+                    alive.push(job);
+                    let entry = moving.enter_beside(job, request, weight);
+                    prop_assert_eq!(entry, still.enter_beside(job, request, weight));
+                }
                 Call::Release(place) if !alive.is_empty() => {
                     let job = alive.remove(place % alive.len());
                     prop_assert_eq!(moving.release(job), still.release(job));
@@ -296,6 +322,10 @@ proptest! {
                 Call::SetTakesTurns(place, takes_turns) if !alive.is_empty() => {
                     let job = alive[place % alive.len()];
                     prop_assert_eq!(moving.set_takes_turns(job, takes_turns), still.set_takes_turns(job, takes_turns));
+                }
+                Call::SetWeight(place, weight) if !alive.is_empty() => {
+                    let job = alive[place % alive.len()];
+                    prop_assert_eq!(moving.set_weight(job, weight), still.set_weight(job, weight));
                 }
                 _ => {}
             }

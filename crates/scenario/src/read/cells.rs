@@ -18,6 +18,7 @@ pub(super) fn check(table: &Table<'_, '_>, kind: &JobKind, cells: Option<Mesh>) 
     let rectangle = match kind {
         JobKind::Message(message) => match message.request {
             Request::Rectangle(shape) => Some(shape),
+            Request::At(cells) => Some(cells.shape),
             Request::Ranks(_) => None,
         },
         _ => None,

@@ -11,12 +11,21 @@ struct Placed {
     takes_turns: bool,
 }
 
+/// A job that waits for cells.
+#[derive(Clone, Copy)]
+struct Waiting {
+    job: JobId,
+    request: Request,
+    weight: u32,
+    takes_turns: bool,
+}
+
 pub(super) struct Reference {
     mesh: Mesh,
     partitioner: Partitioner,
     most: usize,
     placed: Vec<Placed>,
-    waiting: Vec<(JobId, Request, u32)>,
+    waiting: Vec<Waiting>,
     slices: Vec<Vec<Placed>>,
 }
 
@@ -26,15 +35,15 @@ impl Reference {
         Reference { mesh, partitioner, most, placed: Vec::new(), waiting: Vec::new(), slices: Vec::new() }
     }
 
-    pub(super) fn enter(&mut self, job: JobId, request: Request, weight: u32) -> Entry {
-        self.waiting.push((job, request, weight));
+    pub(super) fn enter(&mut self, job: JobId, request: Request, weight: u32, takes_turns: bool) -> Entry {
+        self.waiting.push(Waiting { job, request, weight, takes_turns });
         self.settle();
         let placed = self.placed.iter().find(|placed| placed.job == job);
         placed.map_or(Entry::Waits, |placed| Entry::Placed(placed.rectangle))
     }
 
     pub(super) fn release(&mut self, job: JobId) -> Vec<(JobId, Rectangle)> {
-        self.waiting.retain(|waiting| waiting.0 != job);
+        self.waiting.retain(|waiting| waiting.job != job);
         self.placed.retain(|placed| placed.job != job);
         self.slices.iter_mut().for_each(|slice| slice.retain(|placed| placed.job != job));
         self.settle()
@@ -65,7 +74,13 @@ impl Reference {
     }
 
     pub(super) fn waiting(&self) -> Vec<JobId> {
-        self.waiting.iter().map(|waiting| waiting.0).collect()
+        self.waiting.iter().map(|waiting| waiting.job).collect()
+    }
+
+    pub(super) fn set_weight(&mut self, job: JobId, weight: u32) {
+        let placed = self.placed.iter_mut().chain(self.slices.iter_mut().flatten()).filter(|placed| placed.job == job);
+        placed.for_each(|placed| placed.weight = weight);
+        self.waiting.iter_mut().filter(|waiting| waiting.job == job).for_each(|waiting| waiting.weight = weight);
     }
 
     fn settle(&mut self) -> Vec<(JobId, Rectangle)> {
@@ -86,20 +101,22 @@ impl Reference {
             if self.waiting.is_empty() || !self.place_first() {
                 return entered;
             }
-            let job = self.waiting.remove(0).0;
+            let job = self.waiting.remove(0).job;
             entered.push((job, self.placed.last().unwrap().rectangle));
         }
     }
 
     fn place_first(&mut self) -> bool {
-        let (job, request, weight) = self.waiting[0];
+        let Waiting { job, request, weight, takes_turns } = self.waiting[0];
         let find = |occupancy: &Occupancy| self.partitioner.find(occupancy, request);
-        let new = || Some((self.slices.len(), find(&Occupancy::new(self.mesh))?)).filter(|new| new.0 < self.most);
-        let found = self.find(find).or_else(new);
+        let new = || Some((self.slices.len(), find(&Occupancy::new(self.mesh))?));
+        let found = self.find(find).or_else(|| new().filter(|new| !takes_turns || new.0 < self.most));
         if let Some((slice, rectangle)) = found {
-            let placed = Placed { job, weight, rectangle, takes_turns: true };
+            let placed = Placed { job, weight, rectangle, takes_turns };
             self.placed.push(placed.clone());
-            self.enter_first(placed, slice);
+            if takes_turns {
+                self.enter_first(placed, slice);
+            }
         }
         found.is_some()
     }
