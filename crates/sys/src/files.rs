@@ -15,8 +15,8 @@
 //!    cached file is read under the same conditions.
 //!
 //! Temporary files have no name ([`Draft`]), or lie in a [`TemporaryFolder`] if another program
-//! needs their path. Files of the kernel, such as those of control groups, are written by
-//! [`write_control`].
+//! needs their path. Processes that run at the same time share files in a [`SharedFolder`]. Files
+//! of the kernel, such as those of control groups, are written by [`write_control`].
 
 #![allow(clippy::disallowed_methods, reason = "this module writes files")]
 
@@ -24,6 +24,7 @@ mod draft;
 mod folder;
 mod lock;
 mod replacement;
+mod shared_folder;
 mod target;
 mod temporary;
 #[cfg(test)]
@@ -46,6 +47,8 @@ pub use draft::{Draft, PREFIX, remove_leftovers};
 pub use folder::Folder;
 pub(crate) use lock::{create_locked, lock_leftover};
 pub use replacement::Replacement;
+pub use shared_folder::SharedFolder;
+pub(crate) use shared_folder::remove_unused;
 pub use target::{Target, append, write};
 pub use temporary::TemporaryFolder;
 pub use trust::{is_safe_from_others, temporary_folder};

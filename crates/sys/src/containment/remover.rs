@@ -5,14 +5,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
-use rustix::io::retry_on_intr;
+use rustix::io::{read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitOptions, geteuid, setpgid, waitpid};
+use rustix::process::{Pid, WaitOptions, geteuid, setsid, waitpid};
 use rustix::thread::set_name;
 
 use super::keeper::{close_all_but, every_signal, exit, now};
+use crate::files::remove_unused;
 
 /// How long the users of a folder may take to end, in nanoseconds, and the time between two
 /// attempts to remove it.
@@ -25,6 +26,8 @@ const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 pub struct Remover {
     /// `None` once it was told to remove.
     lifeline: Option<OwnedFd>,
+    /// The end of the lifeline that the other process reads. Here, it lets this one write.
+    _end: OwnedFd,
     process: Pid,
 }
 
@@ -37,24 +40,44 @@ impl Remover {
     pub fn new(within: impl AsFd, name: &str, files: &[&str]) -> io::Result<Remover> {
         let name = CString::new(name)?;
         let files: Vec<CString> = files.iter().map(|file| CString::new(*file)).collect::<Result<_, _>>()?;
+        Remover::start(within.as_fd(), |within| remove_once(within, &name, &files))
+    }
+
+    /// Starts a process that removes a shared folder, if no other process uses it at that time. It
+    /// need not exist yet.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn of_shared(within: impl AsFd, name: &CStr) -> io::Result<Remover> {
+        Remover::start(within.as_fd(), |within| remove_unused(within, name))
+    }
+
+    /// The attempt is repeated until it returns true. It makes system calls and uses only its own
+    /// memory: no lock, no allocation.
+    fn start(within: BorrowedFd<'_>, attempt: impl Fn(BorrowedFd<'_>) -> bool) -> io::Result<Remover> {
         let (end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut mask = every_signal();
         // SAFETY: the sets are initialized. After the fork of a process that may have several
-        // threads, `remove` makes system calls and uses only its own memory: no lock, no
-        // allocation.
+        // threads, `remove` makes system calls and uses only its own memory, as does the attempt.
         let process = unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
             let process = libc::fork();
             if process == 0 {
-                remove(within.as_fd(), end.as_fd(), &name, &files);
+                remove(within, end.as_fd(), attempt);
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
             process
         };
         match Pid::from_raw(process) {
-            Some(started) if process > 0 => Ok(Remover { lifeline: Some(lifeline), process: started }),
+            Some(started) if process > 0 => Ok(Remover { lifeline: Some(lifeline), _end: end, process: started }),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Ends the other process, which removes nothing.
+    pub(crate) fn dismiss(self) {
+        // If the other process was killed, this fails, and there is nothing to end.
+        let _ = self.lifeline.as_ref().map(|lifeline| retry_on_intr(|| write(lifeline, &[0])));
     }
 }
 
@@ -66,18 +89,18 @@ impl Drop for Remover {
     }
 }
 
-/// Waits for the end of the other process, and removes the folder. The descriptors are those of the
-/// folder around it and of the pipe that ends with the other process.
-fn remove(within: BorrowedFd<'_>, end: BorrowedFd<'_>, name: &CStr, files: &[CString]) -> ! {
+/// Waits for the end of the other process, and removes the folder, unless it is told not to. The
+/// descriptors are those of the folder around it and of the pipe that ends with the other process.
+fn remove(within: BorrowedFd<'_>, end: BorrowedFd<'_>, attempt: impl Fn(BorrowedFd<'_>) -> bool) -> ! {
     // As a keeper, it outlives whatever kills all processes named rowlock.
     let _ = set_name(c"remover");
-    // Out of the group of the other process, which may be killed as a whole.
-    let _ = setpgid(None, None);
+    // Out of the group and the session of the other process, which may be killed as a whole.
+    let _ = setsid();
     close_all_but([within, end]);
-    let _ = poll(&mut [PollFd::from_borrowed_fd(end, PollFlags::IN)], None);
+    let is_dismissed = retry_on_intr(|| read(end, &mut [0_u8])) != Ok(0);
     let deadline = now() + TIMEOUT;
     // Programs that use it may still be ending.
-    while !remove_once(within, name, files) && now() < deadline {
+    while !is_dismissed && !attempt(within) && now() < deadline {
         // Nothing becomes ready.
         let _ = poll(&mut [], Some(&INTERVAL));
     }

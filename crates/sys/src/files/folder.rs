@@ -174,7 +174,7 @@ impl Folder {
         }
     }
 
-    fn open_regular(&self, name: &str, access: OFlags) -> io::Result<(File, rustix::fs::Stat)> {
+    pub(super) fn open_regular(&self, name: &str, access: OFlags) -> io::Result<(File, rustix::fs::Stat)> {
         // Opening a pipe must not block.
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = openat(self, name, flags, Mode::empty())?;

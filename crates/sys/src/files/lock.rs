@@ -37,6 +37,11 @@ pub(crate) fn lock_leftover(folder: impl AsFd, name: &CStr) -> Result<Option<Fil
         return Ok(None);
     }
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    let now = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(((now.st_dev, now.st_ino) == (about.st_dev, about.st_ino)).then_some(file))
+    Ok(has_name(&file, folder, name).then_some(file))
+}
+
+/// Whether an open file or folder has this name in a folder.
+pub(super) fn has_name(file: impl AsFd, folder: impl AsFd, name: impl Arg) -> bool {
+    let named = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    named.is_ok_and(|named| fstat(file).is_ok_and(|about| (about.st_dev, about.st_ino) == (named.st_dev, named.st_ino)))
 }
