@@ -24,7 +24,12 @@
 //! `none`, `moderate`, `strict` or `adaptive`. A job that is [held](Coscheduler::set_held) is
 //! stopped, and takes no turns.
 
+mod snapshot;
+
 use std::collections::{BTreeMap, VecDeque};
+
+pub use self::snapshot::{JobSnapshot, Snapshot};
+pub use crate::slices::RestoreError;
 
 use crate::gang::{Action, Class, Gang, IntervalCounters, classify};
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
@@ -412,10 +417,16 @@ impl Coscheduler {
         let mut weights = self.weights.clone();
         old.into_iter().for_each(|old| remove_weight(&mut weights, old));
         *weights.entry(new).or_default() += 1;
+        self.check_round(&weights)?;
+        Ok(weights)
+    }
+
+    /// Refuses so many jobs of these weights if a round could be too long.
+    fn check_round(&self, weights: &BTreeMap<u32, u64>) -> Result<(), TurnError> {
         let jobs: Vec<_> = weights.iter().map(|(&weight, &jobs)| (weight, jobs)).collect();
         match turn::round_of_jobs(&jobs) {
             places if self.gang.has_table() && places > LONGEST_ROUND => Err(TurnError::TooLong(places)),
-            _ => Ok(weights),
+            _ => Ok(()),
         }
     }
 

@@ -27,12 +27,15 @@
 //! table, in which jobs have other cells in some slices, gives the least served job a larger share,
 //! this table is the one that is in force.
 
+mod restore;
 #[cfg(test)]
 mod tests;
 mod within_node;
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 
+pub(crate) use self::restore::PlacedJob;
+pub use self::restore::RestoreError;
 use self::within_node::Candidate;
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
 use crate::units::JobId;
@@ -55,6 +58,7 @@ crate::parse::named!(
 
 /// One slice: a virtual machine, and the jobs that run on it at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Slice {
     /// Its jobs with their cells, in the order in which they were entered.
     pub jobs: Vec<(JobId, Rectangle)>,

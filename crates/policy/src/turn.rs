@@ -15,7 +15,7 @@
 
 mod rotation;
 
-pub use rotation::{LARGEST_WEIGHT, LONGEST_ROUND, Rotation, TurnError, round_of_jobs};
+pub use rotation::{LARGEST_WEIGHT, LONGEST_ROUND, PublishedTable, Rotation, TurnError, WaitingSince, round_of_jobs};
 
 use crate::units::{Instant, Span};
 
@@ -90,6 +90,11 @@ impl Turns {
     pub fn forget_before(&mut self, earliest: Instant) {
         let in_force = self.tables.iter().rposition(|table| table.reference <= earliest);
         self.tables.drain(..in_force.unwrap_or(0));
+    }
+
+    /// The tables that are known, in the order of their reference times.
+    pub fn known(&self) -> &[TurnTable] {
+        &self.tables
     }
 
     /// The version of the first table that is known. `None` if there is none.

@@ -49,7 +49,11 @@
 //!   active. Two such jobs need two turns instead of one. So a job may wait for one more turn for
 //!   each time that a job which has waited as long enters another slice.
 
+mod restore;
+
 use std::collections::{BTreeMap, BinaryHeap};
+
+pub use self::restore::{PublishedTable, WaitingSince};
 
 use super::TurnTable;
 use crate::slices::Slice;
