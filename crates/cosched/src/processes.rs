@@ -1,1 +1,22 @@
-//! The processes of a job: which there are, and stopping and continuing them.
+//! The processes of a job: which there are, what they do, and stopping and continuing them.
+//!
+//! The agent that switches at a boundary stops and continues the processes of all jobs, of which it
+//! knows the [identities](sys::identity::Identity) and one word of shared memory each, the
+//! [`mark`], which says whether the process is stopped *by us*. A stop by a shell, a user or a
+//! debugger is never undone by us.
+//!
+//! Parents are stopped before their children and continued after them: see [`Processes`].
+
+mod descendants;
+pub mod mark;
+mod observer;
+mod open_processes;
+mod process;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use self::descendants::descendants;
+pub use self::observer::{Observer, ThreadDelta};
+pub use self::open_processes::Processes;
+pub use self::process::{Outcome, Process};

@@ -88,7 +88,7 @@ impl Stat {
 
     /// Whether the process has ended. A process whose main thread has ended before the others is a
     /// zombie as well, but its other threads are counted.
-    fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
 }

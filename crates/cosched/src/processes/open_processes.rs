@@ -1,0 +1,113 @@
+//! The processes that a switcher keeps open from one boundary to the next.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::AtomicU32;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use sys::identity::Identity;
+
+use super::{Outcome, Process};
+
+/// Open processes by their identities.
+///
+/// Each takes two descriptors, all together at most half of those that this process may have.
+/// If there are more processes, the rest is opened for each use, which takes about 30 us longer.
+///
+/// # The order
+///
+/// A parent such as a shell may ask for the stops of its children (WUNTRACED), and must not see
+/// ours. So parents are stopped first, and continued last: a process that has been continued does
+/// not count as stopped any more, even if it has had no CPU yet. What remains visible is SIGCHLD.
+/// A parent that is not stopped with its children, such as a keeper, sees all stops.
+#[derive(Debug)]
+pub struct Processes {
+    open: BTreeMap<(u32, u64), Entry>,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    process: Process,
+    /// Whether it was used since the last call of `forget_unused`.
+    is_used: bool,
+}
+
+impl Default for Processes {
+    fn default() -> Processes {
+        Processes::new()
+    }
+}
+
+impl Processes {
+    /// None are open yet. The limit of descriptors is the current one.
+    pub fn new() -> Processes {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let capacity = usize::try_from(limit / 4).unwrap_or(usize::MAX).max(1);
+        Processes { open: BTreeMap::new(), capacity }
+    }
+
+    /// The process, opened if it is not open. Returns `None` if it has ended, if its id is used by
+    /// another, or if it cannot be opened.
+    pub fn get(&mut self, identity: Identity) -> Option<&Process> {
+        let key = (identity.pid, identity.started);
+        if !self.open.contains_key(&key) {
+            let process = self.open(identity)?;
+            self.open.insert(key, Entry { process, is_used: true });
+        }
+        let entry = self.open.get_mut(&key)?;
+        entry.is_used = true;
+        Some(&entry.process)
+    }
+
+    fn open(&mut self, identity: Identity) -> Option<Process> {
+        while self.open.len() >= self.capacity {
+            // Only the last one is replaced, so most others are found when they are needed.
+            self.open.pop_last();
+        }
+        let opened = Process::try_open(identity).or_else(|why| {
+            if !is_limit(&why) {
+                return Err(why);
+            }
+            // The rest of this process uses more descriptors than expected.
+            self.open.clear();
+            Process::try_open(identity)
+        });
+        opened.ok()
+    }
+
+    /// Closes the processes that were not used since the last call.
+    pub fn forget_unused(&mut self) {
+        self.open.retain(|_, entry| std::mem::take(&mut entry.is_used));
+    }
+
+    /// Stops processes in this order, which has parents before their children. Reports the outcome
+    /// of each.
+    pub fn stop_all<'a>(
+        &mut self,
+        processes: impl IntoIterator<Item = (Identity, &'a AtomicU32)>,
+        mut report: impl FnMut(Identity, Outcome),
+    ) {
+        for (identity, mark) in processes {
+            report(identity, self.get(identity).map_or(Outcome::Ended, |process| process.stop(mark)));
+        }
+    }
+
+    /// Continues processes in the reverse of this order, which has parents before their children.
+    /// Reports the outcome of each.
+    pub fn resume_all<'a>(
+        &mut self,
+        processes: impl IntoIterator<Item = (Identity, &'a AtomicU32), IntoIter: DoubleEndedIterator>,
+        mut report: impl FnMut(Identity, Outcome),
+    ) {
+        for (identity, mark) in processes.into_iter().rev() {
+            report(identity, self.get(identity).map_or(Outcome::Ended, |process| process.resume(mark)));
+        }
+    }
+}
+
+/// Whether there are no more descriptors.
+fn is_limit(why: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|limit| why.raw_os_error() == Some(limit.raw_os_error()))
+}

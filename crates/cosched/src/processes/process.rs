@@ -1,0 +1,241 @@
+//! One process, which is stopped and continued without mistaking it for another.
+//!
+//! # The steps
+//!
+//! A stop: read the mark, read the status, set the mark by compare-and-exchange, send SIGSTOP. To
+//! resume: read the mark and the status, send SIGCONT, clear the mark. So a process that is stopped
+//! by us is always marked, whenever a switcher dies, and the next one finishes its work.
+//!
+//! A stop signal that arrives while the process is stopped by us is pending, and SIGCONT would
+//! discard it. If SIGSTOP is pending, the process is left stopped and the mark is cleared: from then
+//! on it is the user's stop. The other stop signals may be caught, or have no effect in an orphaned
+//! process group, where a stop would last forever. So they are sent again after SIGCONT, and act
+//! as if they had arrived then.
+//!
+//! SIGSTOP that is pending while the process is *not* stopped is our own: the process has had no CPU
+//! yet, or is in an uninterruptible call. Then SIGCONT takes it back.
+//!
+//! # The races that remain
+//!
+//! 1. Two switchers at once: only the one that changes the mark sends SIGSTOP. If the mark is set
+//!    but the process is not stopped, another may send a second SIGSTOP, which can be pending after
+//!    the first one has acted. The mark says so (`REPEATED`), and then a pending SIGSTOP is taken
+//!    for ours: one that a user sent during the same stop is lost.
+//! 2. A user's SIGSTOP that arrives between ours and its effect is the same pending bit as ours,
+//!    and is lost. A second before ours, it is seen.
+//! 3. A user's SIGSTOP that acts between our look at the status and our signal makes ours the
+//!    pending one: the process stays stopped, as the user wants.
+//! 4. A user who continues a process and stops it again during one stop of ours: that stop is taken
+//!    for ours.
+//! 5. A switcher delayed between its look and its SIGCONT may undo a user's stop that came after
+//!    another switcher had continued the process.
+//! 6. A switcher that ends between SIGCONT and the repeated terminal stop loses the latter.
+//! 7. A switcher delayed between the mark and SIGSTOP for as long as the stop lasts takes its SIGSTOP
+//!    back. If it is killed between the two, the process remains stopped.
+//! 8. A switcher delayed before it looks at all acts as if its turn were now. It must check its claim
+//!    before; the next boundary corrects it.
+//!
+//! A process that a user continues during its stop runs until the next boundary, which stops it
+//! again. One that a debugger attaches to during its stop keeps its mark, and is continued when the
+//! debugger is gone.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+
+use rustix::io::{Errno, pread};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sys::identity::{Identity, Stat};
+
+use super::mark;
+use super::status::Status;
+
+/// How much of `/proc/PID/status` has the fields that matter, unless the user has many groups.
+const MOST_STATUS: usize = 4 << 10;
+/// As above, for a user with 65,536 groups, which is the most.
+const LARGEST_STATUS: usize = 1 << 20;
+
+/// The stop signals that a process may catch or ignore.
+const TERMINAL_STOPS: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
+
+/// The result of stopping or continuing a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is as it should be, or another switcher sees to it.
+    Done,
+    /// It has ended.
+    Ended,
+    /// It is stopped by another than us, and remains so.
+    Foreign,
+    /// It is traced, and was left alone.
+    Traced,
+    /// It may not be signalled: it runs as another user.
+    Forbidden,
+}
+
+/// A process with open descriptors, which refer to it even if its id is used again.
+///
+/// It has two descriptors. It allocates nothing after it was opened, unless the user has hundreds
+/// of groups.
+#[derive(Debug)]
+pub struct Process {
+    handle: OwnedFd,
+    status: File,
+}
+
+impl Process {
+    /// Opens a process. Returns `None` if it has ended, if its id is used by another, or if it
+    /// cannot be opened.
+    pub fn open(identity: Identity) -> Option<Process> {
+        Process::try_open(identity).ok()
+    }
+
+    /// As `open`. Fails with ESRCH if it has ended or is another.
+    pub(super) fn try_open(identity: Identity) -> io::Result<Process> {
+        let pid = i32::try_from(identity.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        let handle = pidfd_open(pid, PidfdFlags::empty())?;
+        let status = File::open(format!("/proc/{}/status", identity.pid))?;
+        // The process existed before, and if it does now, its id was its own all the time.
+        let now = Stat::parse(&std::fs::read(format!("/proc/{}/stat", identity.pid))?);
+        let is_same = |stat: Stat| stat.started == identity.started && !stat.has_ended();
+        if now.is_some_and(is_same) { Ok(Process { handle, status }) } else { Err(Errno::SRCH.into()) }
+    }
+
+    /// Stops the process unless it is stopped, and marks it as stopped by us. It can be repeated.
+    ///
+    /// It does not wait until the process has stopped.
+    pub fn stop(&self, mark: &AtomicU32) -> Outcome {
+        self.try_stop(mark).unwrap_or_else(|outcome| outcome)
+    }
+
+    fn try_stop(&self, mark: &AtomicU32) -> Result<Outcome, Outcome> {
+        let before = mark.load(SeqCst);
+        let status = self.status()?;
+        let marked = if mark::is_ours(before) {
+            if status.is_stopped() || status.is_pending(Signal::STOP) {
+                return Ok(Outcome::Done);
+            }
+            // It was continued by a user, its switcher has died, or it has not stopped yet.
+            mark::repeated(before)
+        } else {
+            if status.is_stopped() || status.is_pending(Signal::STOP) {
+                // Another switcher may have stopped it meanwhile.
+                let is_foreign = mark.load(SeqCst) == before;
+                return Ok(if is_foreign { Outcome::Foreign } else { Outcome::Done });
+            }
+            mark::stopped(before)
+        };
+        if mark.compare_exchange(before, marked, SeqCst, SeqCst).is_ok() {
+            self.send(Signal::STOP).inspect_err(|_| {
+                let _ = mark.compare_exchange(marked, before, SeqCst, SeqCst);
+            })?;
+            self.take_back_late_stop(mark, marked)?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// After SIGSTOP: if this switcher was delayed before, the stop may be over by now.
+    fn take_back_late_stop(&self, mark: &AtomicU32, marked: u32) -> Result<(), Outcome> {
+        let now = mark.load(SeqCst);
+        if !mark::is_ours(now) {
+            self.send(Signal::CONT)?;
+        } else if mark::stops(now) != mark::stops(marked) {
+            // It is stopped again, and the signal may be pending.
+            mark.fetch_or(mark::repeated(0), SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Continues the process if it is stopped by us, and clears the mark. It can be repeated.
+    ///
+    /// If it was not stopped by us, it looks no further, and `Done` says nothing about its state.
+    pub fn resume(&self, mark: &AtomicU32) -> Outcome {
+        self.try_resume(mark).unwrap_or_else(|outcome| outcome)
+    }
+
+    fn try_resume(&self, mark: &AtomicU32) -> Result<Outcome, Outcome> {
+        let before = mark.load(SeqCst);
+        if !mark::is_ours(before) {
+            return Ok(Outcome::Done);
+        }
+        let status = self.status()?;
+        let is_foreign = is_foreign(&status, before);
+        if !is_foreign {
+            self.send(Signal::CONT)?;
+            for signal in TERMINAL_STOPS.into_iter().filter(|&signal| status.is_pending(signal)) {
+                self.send(signal)?;
+            }
+        }
+        // If it fails, another switcher has cleared it, or has sent SIGSTOP once more. Then the
+        // process is continued when it is resumed again.
+        let _ = mark.compare_exchange(before, mark::over(before), SeqCst, SeqCst);
+        Ok(if is_foreign { Outcome::Foreign } else { Outcome::Done })
+    }
+
+    /// The status of a process that may be signalled.
+    fn status(&self) -> Result<Status, Outcome> {
+        let read = |text: &mut [u8]| {
+            let length = pread(&self.status, &mut *text, 0).ok()?;
+            Status::parse(text.get(..length)?)
+        };
+        // It cannot be read if the process was reaped.
+        let status = read(&mut [0; MOST_STATUS]).or_else(|| read(&mut vec![0; LARGEST_STATUS]));
+        match status.filter(|status| !status.has_ended()) {
+            None => Err(Outcome::Ended),
+            Some(status) if status.is_traced() => Err(Outcome::Traced),
+            Some(status) => Ok(status),
+        }
+    }
+
+    fn send(&self, signal: Signal) -> Result<(), Outcome> {
+        pidfd_send_signal(&self.handle, signal)
+            .map_err(|why| if why == Errno::SRCH { Outcome::Ended } else { Outcome::Forbidden })
+    }
+}
+
+/// Whether a stop of this process, which has this mark of ours, is now that of another.
+fn is_foreign(status: &Status, mark: u32) -> bool {
+    status.is_stopped() && status.is_pending(Signal::STOP) && !mark::is_repeated(mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pending_stop_is_foreign_if_ours_has_acted_and_was_sent_once() {
+        let is_foreign = |state, pending, mark| {
+            let text = format!("State:\t{state}\nTracerPid:\t0\nThreads:\t1\nSigPnd:\t0\nShdPnd:\t{pending}\n");
+            is_foreign(&Status::parse(text.as_bytes()).unwrap(), mark)
+        };
+        let ours = mark::stopped(0);
+        assert!(is_foreign('T', "40000", ours));
+        assert!(!is_foreign('T', "0", ours));
+        assert!(!is_foreign('T', "80000", ours), "another stop signal");
+        assert!(!is_foreign('D', "40000", ours), "it has not acted");
+        assert!(!is_foreign('T', "40000", mark::repeated(ours)));
+    }
+
+    #[test]
+    fn a_switcher_that_was_delayed_for_a_whole_stop_takes_its_signal_back() {
+        let sleep = testing::Child::start(testing::command("sleep").arg("1000"));
+        let process = Process::open(crate::processes::tests::identity(sleep.id())).unwrap();
+        let (is_stopped, ours) = (|| crate::processes::tests::state(sleep.id()) == b'T', mark::stopped(0));
+        let delayed = |now: u32| {
+            let mark = AtomicU32::new(now);
+            process.send(Signal::STOP).unwrap();
+            crate::processes::tests::until(is_stopped);
+            process.take_back_late_stop(&mark, ours).unwrap();
+            mark.into_inner()
+        };
+        assert_eq!(delayed(ours), ours);
+        assert!(is_stopped());
+        let next = mark::stopped(mark::over(ours));
+        assert_eq!(delayed(next), mark::repeated(next));
+        assert!(is_stopped());
+        assert_eq!(delayed(mark::over(ours)), mark::over(ours));
+        assert!(!is_stopped());
+    }
+}

@@ -1,0 +1,99 @@
+//! Fields of `/proc/PID/status`.
+
+use rustix::process::Signal;
+
+/// The fields of a process that decide whether it may be stopped or continued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Status {
+    state: u8,
+    tracer: u32,
+    threads: u32,
+    /// A bit for each signal that has arrived for the process or its main thread, and that no
+    /// thread has acted on.
+    pending: u64,
+}
+
+impl Status {
+    /// Parses the beginning of the file. Returns `None` if a field is missing.
+    pub(super) fn parse(text: &[u8]) -> Option<Status> {
+        let signals = |name| u64::from_str_radix(field(text, name)?, 16).ok();
+        Some(Status {
+            state: *field(text, "State")?.as_bytes().first()?,
+            tracer: field(text, "TracerPid")?.parse().ok()?,
+            threads: field(text, "Threads")?.parse().ok()?,
+            pending: signals("SigPnd")? | signals("ShdPnd")?,
+        })
+    }
+
+    /// Whether it has ended. If only its main thread has ended, it has not.
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X') && self.threads <= 1
+    }
+
+    pub(super) const fn is_stopped(&self) -> bool {
+        self.state == b'T'
+    }
+
+    pub(super) const fn is_traced(&self) -> bool {
+        self.tracer != 0 || self.state == b't'
+    }
+
+    pub(super) const fn is_pending(&self, signal: Signal) -> bool {
+        self.pending >> (signal.as_raw() - 1) & 1 != 0
+    }
+}
+
+/// The value of the line with this name. A line without an end may be cut off, and is not used.
+pub(super) fn field<'a>(text: &'a [u8], name: &str) -> Option<&'a str> {
+    let lines = text.split_inclusive(|&byte| byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+    let mut values = lines.filter_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"));
+    Some(std::str::from_utf8(values.next()?).ok()?.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Name:\tTracerPid:\t7\nState:\tT (stopped)\nTgid:\t5\nTracerPid:\t0\nGroups:\t4 5 \n\
+                        Threads:\t3\nSigQ:\t1/30\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000080000\nSigBlk:\t00\n";
+
+    fn parse(change: (&str, &str)) -> Option<Status> {
+        assert!(TEXT.contains(change.0), "{}", change.0);
+        Status::parse(TEXT.replace(change.0, change.1).as_bytes())
+    }
+
+    #[test]
+    fn a_stopped_process_may_have_pending_signals_of_its_own_and_of_its_main_thread() {
+        let status = parse(("", "")).unwrap();
+        assert!(status.is_stopped() && !status.is_traced() && !status.has_ended());
+        assert!(!status.is_pending(Signal::STOP) && status.is_pending(Signal::TSTP));
+        let status = parse(("SigPnd:\t0000000000000000", "SigPnd:\t0000000000040000")).unwrap();
+        assert!(status.is_pending(Signal::STOP) && status.is_pending(Signal::TSTP));
+    }
+
+    #[test]
+    fn a_traced_process_is_known_by_its_tracer_and_by_its_state() {
+        assert!(parse(("TracerPid:\t0", "TracerPid:\t9")).unwrap().is_traced());
+        let status = parse(("T (stopped)", "t (tracing stop)")).unwrap();
+        assert!(status.is_traced() && !status.is_stopped());
+    }
+
+    #[test]
+    fn a_process_has_ended_with_its_last_thread() {
+        let ended = TEXT.replace("T (stopped)", "Z (zombie)");
+        assert!(!Status::parse(ended.as_bytes()).unwrap().has_ended());
+        assert!(Status::parse(ended.replace("Threads:\t3", "Threads:\t1").as_bytes()).unwrap().has_ended());
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_or_nonsense_has_no_status() {
+        let length = TEXT.find("SigBlk").unwrap();
+        assert!((0..length).all(|length| Status::parse(&TEXT.as_bytes()[..length]).is_none()));
+        assert!(Status::parse(&TEXT.as_bytes()[..length]).is_some());
+        for change in [("State:\tT", "State:\t\nX:\t"), ("\t0\n", "\t-1\n"), ("80000", "8000g"), ("Threads", "Thread")]
+        {
+            assert_eq!(parse(change), None, "{change:?}");
+        }
+        assert_eq!(Status::parse(b"State:\t\xff\n"), None);
+    }
+}
