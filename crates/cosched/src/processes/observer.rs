@@ -7,7 +7,7 @@ use std::io::Read;
 use policy::Span;
 use sys::identity::Identity;
 
-use super::status::field;
+use super::status::fields;
 
 /// What a thread did in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +147,8 @@ fn running_ticks(text: &[u8]) -> Option<Span> {
 }
 
 fn blocks(text: &[u8]) -> Option<u64> {
-    field(text, "voluntary_ctxt_switches")?.parse().ok()
+    // It is near the end of a long file.
+    fields(text).rev().find(|(name, _)| *name == b"voluntary_ctxt_switches")?.1.parse().ok()
 }
 
 #[cfg(test)]

@@ -96,13 +96,25 @@ impl Processes {
 
     /// Continues processes in the reverse of this order, which has parents before their children.
     /// Reports the outcome of each.
+    ///
+    /// It looks at all of them before it continues the first, so that they start within a few
+    /// microseconds, unless one takes the CPU of the caller. The one that was stopped there should
+    /// come first in the order, to be continued last.
     pub fn resume_all<'a>(
         &mut self,
         processes: impl IntoIterator<Item = (Identity, &'a AtomicU32), IntoIter: DoubleEndedIterator>,
         mut report: impl FnMut(Identity, Outcome),
     ) {
+        let mut looks = Vec::new();
         for (identity, mark) in processes.into_iter().rev() {
-            report(identity, self.get(identity).map_or(Outcome::Ended, |process| process.resume(mark)));
+            match self.get(identity).ok_or(Outcome::Ended).and_then(|process| process.look(mark)) {
+                Ok(look) => looks.push((identity, mark, look)),
+                Err(outcome) => report(identity, outcome),
+            }
+        }
+        for (identity, mark, look) in looks {
+            let resume = |process: &Process| process.resume_after(look, mark).unwrap_or_else(|outcome| outcome);
+            report(identity, self.get(identity).map_or(Outcome::Ended, resume));
         }
     }
 }

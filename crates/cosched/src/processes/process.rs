@@ -85,6 +85,12 @@ pub struct Process {
     status: File,
 }
 
+/// What a switcher saw of a process that it resumes.
+pub(super) struct Look {
+    before: u32,
+    status: Status,
+}
+
 impl Process {
     /// Opens a process. Returns `None` if it has ended, if its id is used by another, or if it
     /// cannot be opened.
@@ -152,15 +158,20 @@ impl Process {
     ///
     /// If it was not stopped by us, it looks no further, and `Done` says nothing about its state.
     pub fn resume(&self, mark: &AtomicU32) -> Outcome {
-        self.try_resume(mark).unwrap_or_else(|outcome| outcome)
+        self.look(mark).and_then(|look| self.resume_after(look, mark)).unwrap_or_else(|outcome| outcome)
     }
 
-    fn try_resume(&self, mark: &AtomicU32) -> Result<Outcome, Outcome> {
+    /// The first half of `resume`, which takes most of its time and changes nothing.
+    pub(super) fn look(&self, mark: &AtomicU32) -> Result<Look, Outcome> {
         let before = mark.load(SeqCst);
         if !mark::is_ours(before) {
-            return Ok(Outcome::Done);
+            return Err(Outcome::Done);
         }
-        let status = self.status()?;
+        Ok(Look { before, status: self.status()? })
+    }
+
+    /// The second half of `resume`.
+    pub(super) fn resume_after(&self, Look { before, status }: Look, mark: &AtomicU32) -> Result<Outcome, Outcome> {
         let is_foreign = is_foreign(&status, before);
         if !is_foreign {
             self.send(Signal::CONT)?;

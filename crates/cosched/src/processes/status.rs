@@ -16,13 +16,23 @@ pub(super) struct Status {
 impl Status {
     /// Parses the beginning of the file. Returns `None` if a field is missing.
     pub(super) fn parse(text: &[u8]) -> Option<Status> {
-        let signals = |name| u64::from_str_radix(field(text, name)?, 16).ok();
-        Some(Status {
-            state: *field(text, "State")?.as_bytes().first()?,
-            tracer: field(text, "TracerPid")?.parse().ok()?,
-            threads: field(text, "Threads")?.parse().ok()?,
-            pending: signals("SigPnd")? | signals("ShdPnd")?,
-        })
+        let (mut state, mut tracer, mut threads, mut own) = (None, None, None, None);
+        let signals = |value| u64::from_str_radix(value, 16).ok();
+        // In the order of the file, which is long.
+        for (name, value) in fields(text) {
+            match name {
+                b"State" => state = value.bytes().next(),
+                b"TracerPid" => tracer = value.parse().ok(),
+                b"Threads" => threads = value.parse().ok(),
+                b"SigPnd" => own = signals(value),
+                b"ShdPnd" => {
+                    let pending = own? | signals(value)?;
+                    return Some(Status { state: state?, tracer: tracer?, threads: threads?, pending });
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Whether it has ended. If only its main thread has ended, it has not.
@@ -43,11 +53,13 @@ impl Status {
     }
 }
 
-/// The value of the line with this name. A line without an end may be cut off, and is not used.
-pub(super) fn field<'a>(text: &'a [u8], name: &str) -> Option<&'a str> {
+/// The names and values of all lines. A line without an end may be cut off, and is left out.
+pub(super) fn fields(text: &[u8]) -> impl DoubleEndedIterator<Item = (&[u8], &str)> {
     let lines = text.split_inclusive(|&byte| byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
-    let mut values = lines.filter_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"));
-    Some(std::str::from_utf8(values.next()?).ok()?.trim())
+    lines.filter_map(|line| {
+        let end = line.iter().position(|&byte| byte == b':')?;
+        Some((&line[..end], std::str::from_utf8(&line[end + 1..]).ok()?.trim_ascii()))
+    })
 }
 
 #[cfg(test)]

@@ -153,8 +153,13 @@ fn a_stop_whose_switcher_died_is_carried_out_or_undone_by_the_next_one() {
 fn a_terminal_stop_during_ours_acts_when_the_process_is_continued() {
     let signal = |subject: &Subject| {
         let pid = Pid::from_raw(subject.child.id() as i32);
-        let (_, status) = waitpid(pid, WaitOptions::UNTRACED).unwrap().unwrap();
-        status.stopping_signal()
+        let mut signal = None;
+        until(|| {
+            let status = waitpid(pid, WaitOptions::UNTRACED | WaitOptions::NOHANG).unwrap();
+            signal = status.and_then(|(_, status)| status.stopping_signal());
+            signal.is_some()
+        });
+        signal
     };
     // In its own group, whose parent is this process: it is not orphaned.
     let subject = Subject::of(Child::start(testing::command("sleep").arg("1000").process_group(0)));
