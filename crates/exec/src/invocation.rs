@@ -70,6 +70,18 @@ impl Invocation {
         command
     }
 
+    /// Checks that the program exists and may be executed, without starting it.
+    ///
+    /// # Errors
+    /// The one that a start would most likely have.
+    pub fn check(&self) -> Result<(), StartError> {
+        program::executable(&self.command).map_err(|why| StartError::new(&self.command, why))?;
+        match program::missing(&self.command) {
+            Some(_) => Err(StartError::new(&self.command, Errno::NOENT.into())),
+            None => Ok(()),
+        }
+    }
+
     /// Executes `command`, made by [`Invocation::command`], in place of this process. Returns only
     /// on failure.
     pub(crate) fn replace(&self, command: &mut Command) -> StartError {
@@ -77,8 +89,14 @@ impl Invocation {
         StartError::new(&self.command, why)
     }
 
-    /// Starts `command`, made by [`Invocation::command`].
-    pub(crate) fn spawn(&self, command: &mut Command) -> Result<Child, StartError> {
+    /// Starts `command`, made by [`Invocation::command`] or [`Launch::command`]. Its environment
+    /// must not change afterwards.
+    ///
+    /// [`Launch::command`]: crate::Launch::command
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn spawn(&self, command: &mut Command) -> Result<Child, StartError> {
         self.prevent_shell(command).and_then(|()| command.spawn()).map_err(|why| StartError::new(&self.command, why))
     }
 

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use counters::Environment;
 use policy::waiting::{Costs, WaitingRule};
@@ -64,14 +64,36 @@ impl Launch {
         self.invocation.replace(&mut command)
     }
 
+    /// The command, with the environment that preloads and configures the library or without it,
+    /// ready to be configured further and then [started](Launch::spawn).
+    pub fn command(&self, preload: bool) -> Command {
+        if preload { self.preloading_command(None) } else { self.invocation.command() }
+    }
+
+    /// Starts a command that [`Launch::command`] has made. No shell interprets a program that the
+    /// kernel cannot execute. Call it last: the environment must be complete.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn spawn(&self, command: &mut Command) -> Result<Child, StartError> {
+        self.invocation.spawn(command)
+    }
+
+    /// Checks that the program exists and may be executed, without starting it.
+    ///
+    /// # Errors
+    /// The one that a start would most likely have.
+    pub fn check(&self) -> Result<(), StartError> {
+        self.invocation.check()
+    }
+
     /// Runs the program to its end, with the preloaded library or without it. Blocks as
     /// [`Invocation::execute`] does.
     ///
     /// # Errors
     /// Those of [`Invocation::execute`].
     pub fn execute(&self, preload: bool, limits: RunLimits<'_>) -> Result<Result<Execution, Interruption>, RunError> {
-        let mut command = if preload { self.preloading_command(None) } else { self.invocation.command() };
-        self.invocation.execute(&mut command, limits)
+        self.invocation.execute(&mut self.command(preload), limits)
     }
 
     /// The command with the environment that preloads and configures the library, and with the
@@ -123,6 +145,7 @@ fn preload_list(user_list: Option<&OsStr>, library: &Path) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
@@ -228,5 +251,21 @@ mod tests {
         assert_eq!(failed.exit_code(), 127);
         assert!(failed.to_string().starts_with("cannot execute `rowlock-has-no-such-program`: "), "{failed}");
         assert_eq!(launch("/dev/null").replace().exit_code(), 126);
+        let place = tempfile::tempdir().unwrap();
+        let script = place.path().join("script");
+        std::fs::write(&script, "#!/nowhere/sh\n").unwrap();
+        for (mode, exit_code, said) in [(0o644, 126, "denied"), (0o755, 127, "asks for `/nowhere/sh`")] {
+            std::fs::set_permissions(&script, std::fs::Permissions::from_mode(mode)).unwrap();
+            let launch = launch(script.to_str().unwrap());
+            for failed in [launch.check().unwrap_err(), launch.spawn(&mut launch.command(true)).unwrap_err()] {
+                assert_eq!(failed.exit_code(), exit_code, "{failed}");
+                assert!(failed.to_string().contains(said), "{failed}");
+            }
+        }
+        for (command, exit_code) in [("rowlock-has-no-such-program", 127), ("", 127), ("/dev/null", 126)] {
+            assert_eq!(launch(command).check().unwrap_err().exit_code(), exit_code, "{command}");
+        }
+        launch("true").check().unwrap();
+        launch("true").spawn(&mut launch("true").command(false)).unwrap().wait().unwrap();
     }
 }

@@ -3,12 +3,13 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
+use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use sys::executable::{candidates, may_be_executed};
 
@@ -67,6 +68,15 @@ pub(crate) fn missing(command: &OsStr) -> Option<PathBuf> {
         file = next;
     }
     None
+}
+
+/// The file that `execvp` starts, or the error that it has.
+pub(crate) fn executable(command: &OsStr) -> io::Result<PathBuf> {
+    let path = env::var_os("PATH");
+    resolve(command, path.as_deref()).ok_or_else(|| {
+        let is_there = candidates(command, path.as_deref()).iter().any(|file| file.exists());
+        if is_there { Errno::ACCESS } else { Errno::NOENT }.into()
+    })
 }
 
 /// The file that `execvp` starts.

@@ -15,31 +15,12 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use counters::{ProcessReport, Region, RegionError};
-use rustix::process::{Signal as Number, getpid, kill_process};
+use rustix::process::{Signal, getpid, kill_process};
 use sys::containment::{Contained, Manner, contain};
-use sys::signals::{BlockedSignals, Signal, real_time};
+use sys::signals::{BlockedSignals, forwarded};
 
 use crate::invocation::{Invocation, StartError};
 use crate::launch::Launch;
-
-/// The signals that a terminal sends to all of its processes.
-const FROM_TERMINAL: [Number; 7] =
-    [Number::INT, Number::QUIT, Number::HUP, Number::TSTP, Number::TTIN, Number::TTOU, Number::WINCH];
-/// The other signals that are forwarded. Not among them are errors of this process and limits of
-/// its own resources.
-const OTHERS: [Number; 11] = [
-    Number::TERM,
-    Number::USR1,
-    Number::USR2,
-    Number::CONT,
-    Number::ALARM,
-    Number::VTALARM,
-    Number::PROF,
-    Number::ABORT,
-    Number::IO,
-    Number::POWER,
-    Number::URG,
-];
 
 /// How a program ended, and the statistics of its waits.
 #[derive(Clone, Debug)]
@@ -100,8 +81,7 @@ impl Invocation {
     /// # Errors
     /// If it cannot be started or observed.
     pub fn run(&self, command: &mut Command) -> Result<(ExitStatus, Duration), RunError> {
-        let forwarded: Vec<i32> = FROM_TERMINAL.iter().chain(&OTHERS).map(|number| number.as_raw()).collect();
-        let blocked: Vec<i32> = forwarded.into_iter().chain(real_time()).chain([Number::CHILD.as_raw()]).collect();
+        let blocked: Vec<i32> = forwarded().chain([Signal::CHILD.as_raw()]).collect();
         let blocked = BlockedSignals::new(&blocked)?;
         let lifeline = contain(command, Manner::Foreground)?;
         blocked.unblock_in(command);
@@ -124,8 +104,8 @@ pub fn end_as(status: ExitStatus) -> ! {
 fn forward_signals(program: &mut Contained, blocked: &BlockedSignals) -> io::Result<ExitStatus> {
     loop {
         let signal = blocked.next()?;
-        if signal.number != Number::CHILD.as_raw() {
-            if should_forward(signal) {
+        if signal.number != Signal::CHILD.as_raw() {
+            if signal.should_forward() {
                 // Its keeper has not been reaped, so the id is valid.
                 let _ = sys::signals::send(program.id(), signal.number);
             }
@@ -137,27 +117,7 @@ fn forward_signals(program: &mut Contained, blocked: &BlockedSignals) -> io::Res
         if program.next_stop().is_some() {
             // SIGCONT, which ends this stop, is blocked like others and then forwarded, so the
             // program continues.
-            kill_process(getpid(), Number::STOP)?;
+            kill_process(getpid(), Signal::STOP)?;
         }
-    }
-}
-
-/// Whether the program has not received the signal already.
-fn should_forward(Signal { number, from_kernel }: Signal) -> bool {
-    let is_of_terminals = FROM_TERMINAL.iter().any(|of_terminals| of_terminals.as_raw() == number);
-    // Apart from those, the kernel can only send an alarm that was set before this program was
-    // executed.
-    !(from_kernel && is_of_terminals)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn terminal_signals_are_not_forwarded() {
-        let signal = |number: Number, from_kernel| Signal { number: number.as_raw(), from_kernel };
-        assert!(!should_forward(signal(Number::INT, true)) && should_forward(signal(Number::INT, false)));
-        assert!(should_forward(signal(Number::ALARM, true)) && should_forward(signal(Number::TERM, false)));
     }
 }

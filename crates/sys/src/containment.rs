@@ -50,6 +50,9 @@ pub enum Manner {
     /// signals. Processes that it leaves running when it ends by itself stay. If its starter has
     /// passed a request to end on to it, they end as well.
     Foreground,
+    /// In the process group of its starter as well, but everything that it leaves running is killed
+    /// when it ends.
+    Rank,
     /// In its own process group. It obeys requests to end, and everything that it leaves
     /// running is killed when it ends.
     Background,

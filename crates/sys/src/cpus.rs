@@ -1,6 +1,8 @@
 //! The CPUs that this process may use, and the CPU that a thread runs on.
 
 use std::marker::PhantomData;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -102,6 +104,23 @@ pub fn pin(cpu: u32) -> Result<Pinned, AffinityError> {
     Ok(Pinned { before, of_this_thread: PhantomData })
 }
 
+/// Binds the child of `command`, and all that it starts, to these CPUs. Fails if one of them is
+/// missing or not allowed. The command fails to start if the list is empty.
+pub fn bind_in(command: &mut Command, cpus: &[u32]) -> Result<(), AffinityError> {
+    let allowed = affinity()?;
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize) {
+            return Err(AffinityError::Bind { cpu, why: Errno::INVAL.into() });
+        }
+        set.set(cpu as usize);
+    }
+    // SAFETY: it makes one system call, which is async-signal-safe, as required between fork and
+    // exec.
+    unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &set)?)) };
+    Ok(())
+}
+
 /// Guard of a thread that is bound to one CPU. Restores the previous affinity when dropped.
 #[derive(Debug)]
 pub struct Pinned {
@@ -144,6 +163,23 @@ mod tests {
             assert!(why.to_string().starts_with(&format!("cannot bind this thread to CPU {cpu}: ")), "{why}");
         }
         assert_eq!(allowed().unwrap(), before);
+    }
+
+    #[test]
+    fn a_child_is_bound_to_cpus_that_are_allowed() {
+        let allowed = allowed().unwrap();
+        for cpus in allowed.iter().map(|cpu| vec![*cpu]).chain([allowed.clone()]) {
+            let mut command = testing::command("nproc");
+            bind_in(&mut command, &cpus).unwrap();
+            assert_eq!(testing::run(&mut command).expect_success().stdout.trim(), cpus.len().to_string());
+        }
+        for cpu in [1023, 1024, u32::MAX].into_iter().filter(|cpu| !allowed.contains(cpu)) {
+            let refused = bind_in(&mut testing::command("nproc"), &[cpu]);
+            assert!(matches!(refused, Err(AffinityError::Bind { cpu: found, .. }) if found == cpu), "{refused:?}");
+        }
+        let mut nowhere = testing::command("nproc");
+        bind_in(&mut nowhere, &[]).unwrap();
+        assert!(nowhere.status().is_err());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::ptr::null_mut;
+use std::ptr::{from_ref, null, null_mut};
+use std::time::Instant;
 
 use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 
@@ -17,6 +18,39 @@ pub struct Signal {
     pub number: i32,
     /// Whether the kernel itself sent it, for example for a terminal, and not a process.
     pub from_kernel: bool,
+}
+
+/// The signals that a terminal sends to all processes of its foreground group.
+const FROM_TERMINAL: [libc::c_int; 7] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGWINCH];
+/// The other signals that are forwarded. Not among them are errors of a process and limits of its
+/// own resources.
+const OTHERS: [libc::c_int; 11] = [
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGCONT,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGABRT,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGURG,
+];
+
+/// The signals that a process forwards to those on whose behalf it is there.
+pub fn forwarded() -> impl Iterator<Item = i32> {
+    FROM_TERMINAL.into_iter().chain(OTHERS).chain(real_time())
+}
+
+impl Signal {
+    /// Whether other processes in the group of this one have not received the signal already.
+    pub fn should_forward(self) -> bool {
+        // Apart from those of the terminal, the kernel can only send an alarm that was set before
+        // this program was executed.
+        !(self.from_kernel && FROM_TERMINAL.contains(&self.number))
+    }
 }
 
 /// Signals that are blocked on the calling thread, to be fetched one by one. The previous mask is
@@ -49,19 +83,56 @@ impl BlockedSignals {
 
     /// Fetches the next signal; blocks until one arrives.
     pub fn next(&self) -> io::Result<Signal> {
+        loop {
+            if let Some(signal) = self.fetch(None)? {
+                return Ok(signal);
+            }
+        }
+    }
+
+    /// Fetches the next signal; blocks until one arrives or the deadline has passed, and returns
+    /// `None` then. A signal that is there already is fetched even if the deadline has passed.
+    pub fn next_until(&self, deadline: Instant) -> io::Result<Option<Signal>> {
+        self.fetch(Some(deadline))
+    }
+
+    fn fetch(&self, deadline: Option<Instant>) -> io::Result<Option<Signal>> {
         let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
         loop {
-            // SAFETY: the set is initialized, and there is room for one `siginfo_t`.
-            let number = unsafe { libc::sigwaitinfo(&raw const self.blocked, about.as_mut_ptr()) };
+            let timeout = deadline.map(|deadline| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let seconds = left.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+                libc::timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
+            });
+            let timeout = timeout.as_ref().map_or(null(), from_ref);
+            // SAFETY: the set is initialized, and there is room for one `siginfo_t`. The timeout is
+            // null or refers to one.
+            let number = unsafe { libc::sigtimedwait(&raw const self.blocked, about.as_mut_ptr(), timeout) };
             if number > 0 {
                 // SAFETY: it has been written, and zeros would be valid as well.
                 let code = unsafe { about.assume_init_ref() }.si_code;
-                return Ok(Signal { number, from_kernel: code > 0 });
+                return Ok(Some(Signal { number, from_kernel: code > 0 }));
             }
             let why = io::Error::last_os_error();
-            if why.kind() != io::ErrorKind::Interrupted {
-                return Err(why);
+            match why.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => return Ok(None),
+                _ => return Err(why),
             }
+        }
+    }
+
+    /// Lets one of these signals act on this process as if it were not blocked. A stop signal stops
+    /// it, unless it is ignored, or the process group is orphaned so that nothing could continue
+    /// it. Then this returns when the process continues.
+    pub fn act(&self, number: i32) -> io::Result<()> {
+        let one = set(&[number])?;
+        // SAFETY: the set is initialized. A handler of this program, if there is one, may run at
+        // any time anyway.
+        unsafe {
+            libc::raise(number);
+            check(libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const one, null_mut()))?;
+            check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const one, null_mut()))
         }
     }
 
@@ -201,6 +272,41 @@ mod tests {
                 [libc::SIGUSR1, libc::SIGUSR2]
             );
         });
+    }
+
+    #[test]
+    fn a_wait_with_a_deadline_returns_what_is_there_and_ends_without() {
+        alone(|| {
+            let blocked = BlockedSignals::new(&[libc::SIGUSR1]).unwrap();
+            assert_eq!(blocked.next_until(Instant::now()).unwrap(), None);
+            raise(libc::SIGUSR1);
+            let usr1 = Some(Signal { number: libc::SIGUSR1, from_kernel: false });
+            assert_eq!(blocked.next_until(Instant::now()).unwrap(), usr1);
+        });
+    }
+
+    #[test]
+    fn a_signal_acts_as_if_it_were_not_blocked_and_is_blocked_again() {
+        testing::isolated_by(
+            |mut this| {
+                testing::run(&mut this).expect_signal(libc::SIGUSR2);
+            },
+            || {
+                let blocked = BlockedSignals::new(&[libc::SIGUSR2, libc::SIGURG]).unwrap();
+                // Its default action does nothing.
+                blocked.act(libc::SIGURG).unwrap();
+                raise(libc::SIGURG);
+                assert_eq!(blocked.next().unwrap().number, libc::SIGURG);
+                blocked.act(libc::SIGUSR2).unwrap();
+            },
+        );
+    }
+
+    #[test]
+    fn terminal_signals_are_not_forwarded() {
+        let signal = |number, from_kernel| Signal { number, from_kernel };
+        assert!(!signal(libc::SIGINT, true).should_forward() && signal(libc::SIGINT, false).should_forward());
+        assert!(signal(libc::SIGALRM, true).should_forward() && signal(libc::SIGTERM, false).should_forward());
     }
 
     #[test]

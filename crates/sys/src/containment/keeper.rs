@@ -26,8 +26,8 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, getpgrp, getpid, getppid, kill_process, set_dumpable_behavior,
-    set_parent_process_death_signal, setpgid,
+    DumpableBehavior, Pid, Signal, getpid, getppid, kill_process, set_dumpable_behavior,
+    set_parent_process_death_signal, setpgid, setsid,
 };
 use rustix::thread::set_name;
 use rustix::time::{ClockId, clock_gettime};
@@ -79,9 +79,6 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
     let signals = signals()?;
     // `pkill rowlock` does not find it by this name, so it can end what is left.
     set_name(c"keeper")?;
-    // Out of the group of the starter, which may be killed as a whole.
-    let group_of_starter = getpgrp();
-    setpgid(None, None)?;
     // From here on, nothing fails but the fork, so nothing is left.
     let record = order.record.as_ref().and_then(|record| Some((record, record.create()?)));
     let group = record.as_ref().and_then(|(record, _)| record.group.as_ref());
@@ -98,7 +95,7 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
     match Pid::from_raw(program) {
         Some(program) => keep(order, program, gate, &signals, record.as_ref()),
         None => {
-            become_program(keeper, order.manner, group_of_starter, &mask, children)?;
+            become_program(keeper, order.manner, &mask, children)?;
             // The keeper closes the other end when it is ready: from then on, the program cannot
             // keep it from noticing the end of its starter.
             drop(gate);
@@ -109,24 +106,15 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
 }
 
 /// Prepares the process of the program, which is a child of the keeper.
-fn become_program(
-    keeper: Pid,
-    manner: Manner,
-    group_of_starter: Pid,
-    mask: &libc::sigset_t,
-    children: libc::sighandler_t,
-) -> io::Result<()> {
+fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: libc::sighandler_t) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(keeper) {
         // It was killed before, and sends no signal.
         exit(1);
     }
-    match manner {
-        Manner::Foreground => setpgid(None, Some(group_of_starter))?,
-        Manner::Background => {
-            setpgid(None, None)?;
-            react(RequestsToEnd::Obey)?;
-        }
+    if manner == Manner::Background {
+        setpgid(None, None)?;
+        react(RequestsToEnd::Obey)?;
     }
     // SAFETY: the set is initialized, and ignoring runs no code.
     unsafe {
@@ -140,6 +128,7 @@ fn become_program(
 
 /// Keeps the program until it has ended, and ends as it did.
 fn keep(order: &Order, program: Pid, gate: OwnedFd, signals: &OwnedFd, record: Option<&(&Record, File)>) -> ! {
+    leave_group_of_starter(order.manner);
     if order.manner == Manner::Background {
         // The program does the same: the group must exist before the first signal to it.
         let _ = setpgid(Some(program), Some(program));
@@ -178,6 +167,21 @@ fn keep(order: &Order, program: Pid, gate: OwnedFd, signals: &OwnedFd, record: O
         record.remove();
     }
     end_as(keeper.ended.unwrap_or(libc::SIGKILL))
+}
+
+/// Leaves the process group of the starter, which may be killed as a whole. The program has been
+/// forked and does not begin before the keeper is ready.
+///
+/// A process group is orphaned if no member has a parent in another group of the same session: then
+/// a terminal does not stop its processes, and when the last such parent ends, the kernel sends
+/// SIGHUP to those that are stopped. For a group of its own, the keeper must be such a parent. For
+/// the group of the starter it must not, and is in another session.
+fn leave_group_of_starter(manner: Manner) {
+    // Neither fails, since this process leads no group.
+    let _ = match manner {
+        Manner::Foreground | Manner::Rank => setsid().map(drop),
+        Manner::Background => setpgid(None, None),
+    };
 }
 
 struct Keeper<'a> {

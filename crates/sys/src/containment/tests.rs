@@ -7,6 +7,8 @@ use super::group::{Group, is_harmless_within};
 use super::*;
 use crate::cgroups::Hierarchy;
 
+const MANNERS: [Manner; 3] = [Manner::Foreground, Manner::Rank, Manner::Background];
+
 /// A script whose standard output is a pipe: it ends when no descendant is left to write to it.
 fn start(script: &str, manner: Manner) -> Contained {
     let mut command = testing::command("sh");
@@ -32,7 +34,7 @@ const DAEMONS: &str = "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 10
 
 #[test]
 fn a_program_ends_as_it_would_by_itself() {
-    for manner in [Manner::Foreground, Manner::Background] {
+    for manner in MANNERS {
         assert_eq!(start("exit 7", manner).process().wait().unwrap().code(), Some(7));
         for signal in [libc::SIGKILL, libc::SIGTERM, libc::SIGSEGV] {
             let status = start(&format!("kill -{signal} $$"), manner).process().wait().unwrap();
@@ -45,7 +47,7 @@ fn a_program_ends_as_it_would_by_itself() {
 
 #[test]
 fn without_its_lifeline_a_program_ends_with_all_its_descendants() {
-    for manner in [Manner::Foreground, Manner::Background] {
+    for manner in MANNERS {
         for script in ["echo; exec sleep 1000", &format!("{DAEMONS} sleep 1000"), "echo; kill -STOP $$"] {
             let mut contained = start(script, manner);
             read(&mut contained, 1);
@@ -58,8 +60,9 @@ fn without_its_lifeline_a_program_ends_with_all_its_descendants() {
 
 #[test]
 fn what_a_program_leaves_ends_unless_it_was_in_the_foreground_and_ended_by_itself() {
-    let mut background = start(DAEMONS, Manner::Background);
-    assert_eq!(read_to_end(&mut background), "\n");
+    for manner in [Manner::Background, Manner::Rank] {
+        assert_eq!(read_to_end(&mut start(DAEMONS, manner)), "\n");
+    }
 
     let mut foreground = start("setsid sh -c 'echo $$; exec sleep 1000' & read end < /dev/null", Manner::Foreground);
     foreground.process().wait().unwrap();
@@ -105,16 +108,39 @@ fn a_program_that_stops_its_keeper_ends_all_the_same() {
 #[test]
 fn a_program_in_the_foreground_is_in_the_group_of_its_starter() {
     let group = |of: Option<Pid>| rustix::process::getpgid(of).unwrap();
-    for manner in [Manner::Foreground, Manner::Background] {
+    let session = |of: Option<Pid>| rustix::process::getsid(of).unwrap();
+    for manner in MANNERS {
         let mut contained = start("echo $$; exec sleep 1000", manner);
         let mut id = String::new();
         while !id.ends_with('\n') {
             id += &read(&mut contained, 1);
         }
         let program = Pid::from_raw(id.trim_end().parse().unwrap());
-        assert_eq!(group(program) == group(None), manner == Manner::Foreground);
+        assert_eq!(group(program) == group(None), manner != Manner::Background);
         assert_eq!(group(program) == program.unwrap(), manner == Manner::Background);
         assert_eq!(group(Some(contained.id())), contained.id());
+        assert_eq!(session(program), session(None));
+        // Whether the group of the program is orphaned does not depend on a keeper in another
+        // session.
+        assert_eq!(session(Some(contained.id())) == session(None), manner == Manner::Background);
+    }
+}
+
+#[test]
+fn a_keeper_in_another_session_passes_signals_on_and_tells_stops() {
+    for manner in [Manner::Foreground, Manner::Rank] {
+        let mut contained =
+            start("trap 'echo asked; exit 3' TERM; echo; kill -STOP $$; while :; do sleep 0.01; done", manner);
+        read(&mut contained, 1);
+        let stopped_by = std::iter::from_fn(|| {
+            std::thread::yield_now();
+            Some(contained.next_stop())
+        });
+        assert_eq!(stopped_by.flatten().next(), Some(libc::SIGSTOP));
+        kill_process(contained.id(), Signal::TERM).unwrap();
+        kill_process(contained.id(), Signal::CONT).unwrap();
+        assert_eq!(read(&mut contained, 6), "asked\n");
+        assert_eq!(contained.process().wait().unwrap().code(), Some(3));
     }
 }
 
@@ -144,7 +170,7 @@ fn a_killed_process_takes_its_programs_with_it() {
         },
         || {
             let script = DAEMONS.replace("echo", "echo begun");
-            let mut programs = [Manner::Foreground, Manner::Background].map(|manner| {
+            let mut programs = MANNERS.map(|manner| {
                 let mut command = testing::command("sh");
                 Contained::start(command.args(["-c", &format!("{script} sleep 1000")]), manner).unwrap()
             });
