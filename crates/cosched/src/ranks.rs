@@ -1,1 +1,254 @@
 //! The ranks of a job: their start, their output, and their end.
+//!
+//! Each rank is a child with a keeper (`sys::containment`), so nothing that it starts survives it
+//! or this process. It stays in the process group of this process: what a terminal sends to a group
+//! reaches it like a program that a shell has started.
+//!
+//! Either all ranks start or none remains. They live until all have ended by themselves with exit
+//! code 0, or the first has failed: then the others are asked to end, and killed after a grace
+//! period. `supervision` has the rules.
+
+mod relay;
+mod supervision;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal};
+use sys::containment::{Contained, Manner, contain};
+use sys::cpus::{AffinityError, bind_in};
+use sys::signals::{BlockedSignals, forwarded};
+
+use self::relay::{Relay, Stream};
+pub use self::supervision::{Ended, Listener, TIMED_OUT};
+
+/// The environment variable with the number of a rank, from 0.
+pub const RANK: &str = "ROWLOCK_RANK";
+/// The environment variable with the number of ranks.
+pub const RANKS: &str = "ROWLOCK_RANKS";
+
+/// What stands for the rank in the name of an output file.
+const PLACE_OF_RANK: &[u8] = b"%r";
+
+/// A rank to start.
+#[derive(Debug)]
+pub struct RankStart {
+    /// Its command, which [`Ranks::start`] completes.
+    pub command: Command,
+    /// The CPUs to which it is bound; `None` leaves it those of this process.
+    pub cpus: Option<Vec<u32>>,
+}
+
+/// The ranks that get the standard input of this process. The others have an empty one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    /// The first rank.
+    #[default]
+    First,
+    /// All ranks, which share it: each byte reaches one of them.
+    All,
+    /// No rank.
+    None,
+}
+
+/// The standard output and standard error of ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Those of this process.
+    #[default]
+    Inherited,
+    /// They are relayed to those of this process by whole lines that begin with the rank, as in
+    /// `[3] `. A line that is longer than 64 KiB is divided.
+    Labelled,
+    /// Both go to a file with this path, in which `%r` stands for the rank. An old file is emptied.
+    File(PathBuf),
+}
+
+/// Input and output of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Io {
+    /// Where standard input goes.
+    pub input: Input,
+    /// Where output goes.
+    pub output: Output,
+}
+
+/// Why a job was not started. None of its ranks is left. `E` is why a rank was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError<E: std::error::Error + 'static> {
+    /// A rank could not be started.
+    #[error("rank {rank}: {why}")]
+    Rank {
+        /// The rank.
+        rank: u32,
+        /// The reason.
+        #[source]
+        why: E,
+    },
+    /// A rank may not use its CPUs.
+    #[error("rank {rank}: {why}")]
+    Bind {
+        /// The rank.
+        rank: u32,
+        /// The reason.
+        #[source]
+        why: AffinityError,
+    },
+    /// The file for the output of a rank cannot be written.
+    #[error("rank {rank}: cannot write its output to {}: {why}", path.display())]
+    Output {
+        /// The rank.
+        rank: u32,
+        /// The path of the file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        why: io::Error,
+    },
+    /// Several ranks have the same file for their output.
+    #[error("the output of all ranks would go to {}: `%r` in its name stands for the rank", .0.display())]
+    OneFile(PathBuf),
+    /// This process cannot supervise ranks.
+    #[error("cannot prepare the start of ranks: {0}")]
+    Prepare(#[from] io::Error),
+}
+
+/// The running ranks of a job. When this is dropped, all are ended with everything that they have
+/// started.
+#[derive(Debug)]
+pub struct Ranks {
+    ranks: Vec<Rank>,
+    relay: Relay,
+    /// Dropped last: until then, no signal ends this process.
+    signals: BlockedSignals,
+    started: Instant,
+}
+
+#[derive(Debug)]
+struct Rank {
+    process: Contained,
+    ended: Option<ExitStatus>,
+    /// Whether it was stopped as by a terminal and has not been continued since.
+    has_stopped: bool,
+}
+
+impl Ranks {
+    /// Starts all ranks; if one cannot start, ends the others. `spawn` spawns the command of a rank
+    /// after its standard streams, its variables [`RANK`] and [`RANKS`] and its CPUs are set.
+    ///
+    /// Blocks the signals of [`forwarded`] on the calling thread, which must be the only one, and
+    /// so on those that it starts later, as long as the ranks exist. Blocks until all have executed
+    /// their program.
+    ///
+    /// # Errors
+    /// If a rank cannot be started, with its number.
+    pub fn start<E: std::error::Error>(
+        ranks: Vec<RankStart>,
+        io: &Io,
+        mut spawn: impl FnMut(u32, &mut Command) -> Result<Child, E>,
+    ) -> Result<Ranks, StartError<E>> {
+        let blocked: Vec<i32> = forwarded().chain([Signal::CHILD.as_raw()]).collect();
+        let signals = BlockedSignals::new(&blocked)?;
+        let count = ranks.len();
+        // All that can be known to fail, fails before the first rank starts.
+        let files = open_files(&io.output, count)?;
+        let mut started = Ranks { ranks: Vec::new(), relay: Relay::none(), signals, started: Instant::now() };
+        let mut prepared = Vec::new();
+        for ((rank, RankStart { mut command, cpus }), file) in (0..).zip(ranks).zip(files) {
+            let lifeline = contain(&mut command, Manner::Rank)?;
+            started.signals.unblock_in(&mut command);
+            cpus.map_or(Ok(()), |cpus| bind_in(&mut command, &cpus)).map_err(|why| StartError::Bind { rank, why })?;
+            command.env(RANK, rank.to_string()).env(RANKS, count.to_string());
+            set_streams(&mut command, rank, io, file)?;
+            prepared.push((rank, command, lifeline));
+        }
+        let mut streams = [Vec::new(), Vec::new()];
+        for (rank, mut command, lifeline) in prepared {
+            let mut child = spawn(rank, &mut command).map_err(|why| StartError::Rank { rank, why })?;
+            streams[0].extend(child.stdout.take().map(|pipe| Stream::new(rank, pipe.into())));
+            streams[1].extend(child.stderr.take().map(|pipe| Stream::new(rank, pipe.into())));
+            started.ranks.push(Rank { process: Contained::new(child, lifeline), ended: None, has_stopped: false });
+        }
+        if io.output == Output::Labelled {
+            started.relay = Relay::start(streams)?;
+        }
+        Ok(started)
+    }
+
+    /// The process that keeps each rank, in their order: the rank and all that it has started are
+    /// its descendants. An id is valid as long as this exists and its rank has not ended.
+    pub fn keepers(&self) -> Vec<Pid> {
+        self.ranks.iter().map(|rank| rank.process.id()).collect()
+    }
+
+    /// Tells all ranks to end that have not ended yet, and does not wait for that.
+    fn end(&mut self) {
+        self.ranks.iter_mut().filter(|rank| rank.ended.is_none()).for_each(|rank| rank.process.end());
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        // All at once: each alone may take the grace period.
+        self.end();
+    }
+}
+
+fn set_streams(command: &mut Command, rank: u32, io: &Io, file: Option<File>) -> io::Result<()> {
+    let has_input = match io.input {
+        Input::First => rank == 0,
+        Input::All => true,
+        Input::None => false,
+    };
+    command.stdin(if has_input { Stdio::inherit() } else { Stdio::null() });
+    match (file, &io.output) {
+        (Some(file), _) => command.stdout(file.try_clone()?).stderr(file),
+        (None, Output::Labelled) => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        (None, _) => command.stdout(Stdio::inherit()).stderr(Stdio::inherit()),
+    };
+    Ok(())
+}
+
+/// Opens a file for each rank if there are to be any.
+fn open_files<E: std::error::Error>(output: &Output, count: usize) -> Result<Vec<Option<File>>, StartError<E>> {
+    let Output::File(pattern) = output else { return Ok((0..count).map(|_| None).collect()) };
+    let open = |rank: u32| {
+        let path = path_for(pattern, rank);
+        open_emptied(&path).map(Some).map_err(|why| StartError::Output { rank, path, why })
+    };
+    if count > 1 && path_for(pattern, 0) == *pattern {
+        return Err(StartError::OneFile(pattern.clone()));
+    }
+    (0..).take(count).map(open).collect()
+}
+
+fn open_emptied(path: &Path) -> io::Result<File> {
+    let file = sys::files::append(path)?;
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// The path with the rank in place of each `%r`.
+fn path_for(pattern: &Path, rank: u32) -> PathBuf {
+    let mut path: Vec<u8> = Vec::new();
+    let mut rest = pattern.as_os_str().as_bytes();
+    while let Some(&first) = rest.first() {
+        if let Some(after) = rest.strip_prefix(PLACE_OF_RANK) {
+            path.extend_from_slice(rank.to_string().as_bytes());
+            rest = after;
+        } else {
+            path.push(first);
+            rest = &rest[1..];
+        }
+    }
+    OsString::from_vec(path).into()
+}

@@ -1,0 +1,247 @@
+//! What happens to running ranks: signals are forwarded, stops of the terminal stop the job, and
+//! the first that fails ends the others.
+//!
+//! The ranks are in the process group of this process. So a signal of a terminal reaches them as
+//! well and is not forwarded, but one that another process sends to this one is. If it is sent to
+//! the whole group, they get it twice, as with `rowlock exec`.
+//!
+//! # Job control
+//!
+//! The job stops if a terminal or another process stops this process by SIGTSTP, SIGTTIN or
+//! SIGTTOU, or if one of them stops a rank: an editor, for example, stops by itself when it has
+//! restored the terminal. A rank that stops by SIGSTOP does not stop the job, because that is how a
+//! job waits for its turn.
+//!
+//! The listener learns of a stop first, so that it no longer counts on the ranks. This process
+//! stops last, when the ranks have, because a shell then takes the terminal. But it does not wait
+//! long: a rank may ignore the signal. When it continues, so do the ranks, and then the listener
+//! decides whether it is their turn.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal as Number;
+use sys::signals::{Signal, send};
+
+use super::Ranks;
+
+/// The exit code of a job that is ended because of its time limit, as with `timeout`.
+pub const TIMED_OUT: u8 = 124;
+
+/// How long this process waits for ranks to stop before it stops as well.
+const STOP_TIME: Duration = Duration::from_millis(200);
+
+/// The signals that stop a job. SIGSTOP is not among them.
+const STOPS: [i32; 3] = [Number::TSTP.as_raw(), Number::TTIN.as_raw(), Number::TTOU.as_raw()];
+/// The signals that ask a process to end.
+const REQUESTS_TO_END: [i32; 4] =
+    [Number::TERM.as_raw(), Number::INT.as_raw(), Number::HUP.as_raw(), Number::QUIT.as_raw()];
+
+/// Learns when the job is stopped by other causes than its turn.
+pub trait Listener {
+    /// The job is about to stop.
+    fn suspend(&mut self);
+    /// The job was continued after [`Listener::suspend`]: all its ranks have got SIGCONT.
+    fn resume(&mut self);
+    /// Whether the job is running now, and not stopped because it is the turn of another.
+    fn is_running(&self) -> bool;
+}
+
+/// For a job that takes no turns.
+impl Listener for () {
+    fn suspend(&mut self) {}
+    fn resume(&mut self) {}
+    fn is_running(&self) -> bool {
+        true
+    }
+}
+
+/// How a job has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The status of the rank that failed first, or of a success; exit code [`TIMED_OUT`] if the
+    /// time limit has passed.
+    pub status: ExitStatus,
+    /// The rank that failed first: ended by a signal or with an exit code other than 0. Of those
+    /// that failed at the same time, the lowest.
+    pub first_failed: Option<u32>,
+    /// Whether the job was ended because of its time limit.
+    pub is_timed_out: bool,
+    /// The status of each rank.
+    pub ranks: Vec<ExitStatus>,
+    /// The time from the start of the first rank to the end of the last.
+    pub elapsed: Duration,
+    /// Why output could not be relayed.
+    pub lost_output: Option<io::Error>,
+}
+
+impl Ended {
+    /// The exit code of the job: 128 plus the number for a signal.
+    pub fn exit_code(&self) -> u8 {
+        let code = self.status.code().or_else(|| Some(128 + self.status.signal()?));
+        code.and_then(|code| code.try_into().ok()).unwrap_or(1)
+    }
+
+    /// A sentence about the cause of the end if it is not the end of all ranks by themselves.
+    pub fn cause(&self) -> Option<String> {
+        if self.is_timed_out {
+            return Some("the time limit has passed, so the job was ended".to_owned());
+        }
+        let failed = self.first_failed.filter(|_| self.ranks.len() > 1)?;
+        Some(format!("rank {failed} has failed ({}), so the job was ended", self.status))
+    }
+}
+
+impl Ranks {
+    /// Supervises the ranks until all have ended. Call it on the thread that has started them.
+    ///
+    /// # Errors
+    /// If ranks can no longer be observed. Then they are ended.
+    pub fn supervise(mut self, listener: &mut impl Listener, time_limit: Option<Duration>) -> io::Result<Ended> {
+        let deadline = time_limit.and_then(|limit| self.started.checked_add(limit));
+        let (mut first_failed, mut is_timed_out) = (None, false);
+        loop {
+            if let Some(failed) = self.reap()?.filter(|_| first_failed.is_none() && !is_timed_out) {
+                first_failed = Some(failed);
+                self.end();
+            }
+            let have_ended = self.running().next().is_none();
+            if have_ended {
+                self.relay.end();
+                if self.relay.has_ended() {
+                    break;
+                }
+            }
+            let signal = match deadline.filter(|_| !is_timed_out) {
+                Some(deadline) => self.signals.next_until(deadline)?,
+                None => Some(self.signals.next()?),
+            };
+            match signal {
+                // Nothing takes the rest of the output.
+                None if have_ended => break,
+                Some(signal) if have_ended && REQUESTS_TO_END.contains(&signal.number) => break,
+                None => {
+                    is_timed_out = true;
+                    self.end();
+                }
+                Some(signal) => self.handle(signal, listener)?,
+            }
+        }
+        let elapsed = self.started.elapsed();
+        let ranks: Vec<ExitStatus> = self.ranks.iter().filter_map(|rank| rank.ended).collect();
+        let failed = first_failed.and_then(|rank| ranks.get(rank as usize).copied());
+        let status = match is_timed_out {
+            true => ExitStatus::from_raw(i32::from(TIMED_OUT) << 8),
+            false => failed.unwrap_or_default(),
+        };
+        Ok(Ended { status, first_failed, is_timed_out, ranks, elapsed, lost_output: self.relay.take_lost() })
+    }
+
+    /// Notes which ranks have ended. Returns the first among them that has failed.
+    fn reap(&mut self) -> io::Result<Option<u32>> {
+        let mut failed = None;
+        for (number, rank) in (0..).zip(&mut self.ranks).filter(|(_, rank)| rank.ended.is_none()) {
+            rank.ended = rank.process.process().try_wait()?;
+            if rank.ended.is_some_and(|status| !status.success()) {
+                failed.get_or_insert(number);
+            }
+        }
+        Ok(failed)
+    }
+
+    fn running(&self) -> impl Iterator<Item = &super::Rank> {
+        self.ranks.iter().filter(|rank| rank.ended.is_none())
+    }
+
+    /// Sends a signal to all ranks.
+    fn send(&self, number: i32) {
+        for rank in self.running() {
+            // Its keeper has not been reaped, so the id is valid.
+            let _ = send(rank.process.id(), number);
+        }
+    }
+
+    /// Sends a signal to all ranks that have not received it already.
+    fn forward(&self, signal: Signal) {
+        // The keepers of ranks tell their ends by SIGCHLD.
+        if signal.should_forward() && signal.number != Number::CHILD.as_raw() {
+            self.send(signal.number);
+        }
+    }
+
+    fn handle(&mut self, signal: Signal, listener: &mut impl Listener) -> io::Result<()> {
+        match signal.number {
+            number if number == Number::CHILD.as_raw() => match self.note_stops() {
+                Some(number) => self.suspend(Signal { number, from_kernel: false }, listener),
+                None => Ok(()),
+            },
+            number if STOPS.contains(&number) => self.suspend(signal, listener),
+            number if number == Number::CONT.as_raw() => {
+                // It must not continue ranks out of their turn.
+                if listener.is_running() {
+                    self.continue_ranks();
+                }
+                Ok(())
+            }
+            _ => {
+                self.forward(signal);
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes which ranks have stopped since the last call. Returns the first of the signals that
+    /// have done so and that stop the job.
+    fn note_stops(&mut self) -> Option<i32> {
+        let mut first = None;
+        for rank in &mut self.ranks {
+            while let Some(number) = rank.process.next_stop() {
+                if STOPS.contains(&number) {
+                    rank.has_stopped = true;
+                    first.get_or_insert(number);
+                }
+            }
+        }
+        first
+    }
+
+    fn continue_ranks(&mut self) {
+        self.send(Number::CONT.as_raw());
+        self.note_stops();
+        self.ranks.iter_mut().for_each(|rank| rank.has_stopped = false);
+    }
+
+    /// Stops the job because of a signal, and returns when it has been continued.
+    fn suspend(&mut self, signal: Signal, listener: &mut impl Listener) -> io::Result<()> {
+        let was_running = listener.is_running();
+        listener.suspend();
+        // A rank that has stopped already forgets it when it continues.
+        self.forward(signal);
+        if !was_running || self.wait_for_stops()? {
+            self.signals.act(signal.number)?;
+        }
+        self.continue_ranks();
+        listener.resume();
+        Ok(())
+    }
+
+    /// Waits until all ranks have stopped, but not long. Returns false if the job was continued
+    /// meanwhile.
+    fn wait_for_stops(&mut self) -> io::Result<bool> {
+        let deadline = Instant::now() + STOP_TIME;
+        loop {
+            self.note_stops();
+            if self.running().all(|rank| rank.has_stopped) {
+                return Ok(true);
+            }
+            match self.signals.next_until(deadline)? {
+                None => return Ok(true),
+                Some(signal) if signal.number == Number::CONT.as_raw() => return Ok(false),
+                Some(signal) if STOPS.contains(&signal.number) => {}
+                Some(signal) => self.forward(signal),
+            }
+        }
+    }
+}
