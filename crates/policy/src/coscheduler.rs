@@ -49,6 +49,9 @@ pub struct Rules {
     /// The most slices, where zero counts as one; `None` if there is no limit. Jobs that would need
     /// more wait in order of arrival, except those that were placed already.
     pub most_slices: Option<u32>,
+    /// Whether a new job avoids the cells of jobs that take no turns, where it can without one more
+    /// slice.
+    pub avoid_jobs_beside: bool,
     /// How long a slice is active; zero counts as one nanosecond.
     pub slice: Span,
     /// How far the clock of a cell may be behind the times at which jobs are entered, released and
@@ -132,7 +135,8 @@ impl Coscheduler {
         Coscheduler {
             gang: rules.gang,
             lag: rules.lag,
-            table: SliceTable::new(mesh, rules.partitioner, rules.movement, rules.most_slices),
+            table: SliceTable::new(mesh, rules.partitioner, rules.movement, rules.most_slices)
+                .avoiding_jobs_beside(rules.avoid_jobs_beside),
             rotation: Rotation::new(rules.slice),
             jobs: BTreeMap::new(),
             weights: BTreeMap::new(),

@@ -23,6 +23,10 @@
 //! It keeps its cells, which others may have at the same time. If it takes turns again, it gets a
 //! slice at once, beyond the limit if need be: it is running.
 //!
+//! By these rules, a new job may get such cells although others are free. If it is to
+//! [avoid them](SliceTable::avoiding_jobs_beside), it first looks for room without them, in all
+//! slices, and only then as above. It gets a new slice only if no slice has room by the rules above.
+//!
 //! With [`Movement::WithinNode`], our addition, requests are placed in the same way. If another
 //! table, in which jobs have other cells in some slices, gives the least served job a larger share,
 //! this table is the one that is in force.
@@ -74,6 +78,8 @@ pub struct SliceTable {
     partitioner: Partitioner,
     movement: Movement,
     most_slices: usize,
+    /// Whether new jobs avoid the cells of those that take no turns.
+    avoid_jobs_beside: bool,
     jobs: BTreeMap<JobId, Job>,
     /// The jobs with cells, in the order in which they were placed.
     placed: Vec<(JobId, Rectangle)>,
@@ -203,6 +209,7 @@ impl SliceTable {
             partitioner,
             movement,
             most_slices: most_slices.map_or(usize::MAX, |most| most.max(1) as usize),
+            avoid_jobs_beside: false,
             jobs: BTreeMap::new(),
             placed: Vec::new(),
             waiting: VecDeque::new(),
@@ -210,6 +217,12 @@ impl SliceTable {
             cells: Vec::new(),
             moved: None,
         }
+    }
+
+    /// This table, where new jobs avoid the cells of jobs that take no turns, or do not.
+    #[must_use]
+    pub fn avoiding_jobs_beside(self, avoid_jobs_beside: bool) -> SliceTable {
+        SliceTable { avoid_jobs_beside, ..self }
     }
 
     /// Enters a job with a weight of at least one; zero counts as one.
@@ -357,7 +370,7 @@ impl SliceTable {
         let rectangle = match found {
             Some((_, rectangle)) => rectangle,
             None if !takes_turns || self.slices.len() < self.most_slices => {
-                self.partitioner.find(&Occupancy::new(self.mesh), request)?
+                self.avoided().find_map(|avoided| self.find(&Occupancy::new(self.mesh), request, &avoided))?
             }
             None => return None,
         };
@@ -371,12 +384,32 @@ impl SliceTable {
 
     /// The first slice with room, or else the first one with room without its multiple tasks.
     fn find_room(&self, request: Request) -> Option<(usize, Rectangle)> {
-        let find = |occupancy: &Occupancy| self.partitioner.find(occupancy, request);
         let slices = || self.cells.iter().enumerate();
-        let free = slices().find_map(|(slice, cells)| Some((slice, find(&cells.taken)?)));
         let has_multiple = |cells: &Cells| cells.by_single.free_cells() > cells.taken.free_cells();
-        let mut with_multiple = slices().filter(|(_, cells)| has_multiple(cells));
-        free.or_else(|| with_multiple.find_map(|(slice, cells)| Some((slice, find(&cells.by_single)?))))
+        self.avoided().find_map(|avoided| {
+            let find = |occupancy: &Occupancy| self.find(occupancy, request, &avoided);
+            let free = slices().find_map(|(slice, cells)| Some((slice, find(&cells.taken)?)));
+            let mut with_multiple = slices().filter(|(_, cells)| has_multiple(cells));
+            free.or_else(|| with_multiple.find_map(|(slice, cells)| Some((slice, find(&cells.by_single)?))))
+        })
+    }
+
+    /// The cells that new jobs avoid, those of each job beside the slices, and then none.
+    fn avoided(&self) -> impl Iterator<Item = Vec<Rectangle>> {
+        let beside = self.jobs.values().filter(|job| self.avoid_jobs_beside && !job.takes_turns);
+        let beside: Vec<Rectangle> = beside.map(|job| job.rectangle).collect();
+        let is_any = !beside.is_empty();
+        is_any.then_some(beside).into_iter().chain([Vec::new()])
+    }
+
+    /// Free cells for a request that are not avoided.
+    fn find(&self, occupancy: &Occupancy, request: Request, avoided: &[Rectangle]) -> Option<Rectangle> {
+        if avoided.is_empty() {
+            return self.partitioner.find(occupancy, request);
+        }
+        let mut occupancy = occupancy.clone();
+        avoided.iter().for_each(|&cells| occupancy.take_free_cells(cells));
+        self.partitioner.find(&occupancy, request)
     }
 
     /// Enters a job in a slice, which the multiple tasks in its way leave, or in a new one, and in

@@ -243,6 +243,17 @@ fn a_job_that_takes_no_turns_does_not_wait_for_a_slice_but_behind_others() {
 }
 
 #[test]
+fn a_new_job_avoids_the_cells_of_one_that_computes_if_it_is_to() {
+    for (avoid_jobs_beside, column) in [(true, 1), (false, 0)] {
+        let mut of = with(Rules { avoid_jobs_beside, ..Rules::default() });
+        of.enter(JobId(0), all(1, 2), 1, at(0)).unwrap();
+        of.set_class(JobId(0), Class::Computes, at(0)).unwrap();
+        let cells = Rectangle { column, row: 0, shape: Shape { columns: 1, rows: 2 } };
+        assert_eq!(of.enter(JobId(1), all(1, 2), 1, at(0)), Ok(Entry::Placed(cells)));
+    }
+}
+
+#[test]
 fn a_held_job_is_stopped_and_the_others_share_its_turns() {
     use Action::{Run, Stop};
     let mut of = new(Gang::Adaptive);

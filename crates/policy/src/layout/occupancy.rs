@@ -1,6 +1,7 @@
 //! The taken cells of one slice.
 
 use crate::layout::{Mesh, Rectangle, Shape};
+use crate::units::CellId;
 
 /// The taken cells of a mesh. Each one has the rectangle that it belongs to, so that a scan can
 /// skip past it.
@@ -55,6 +56,15 @@ impl Occupancy {
             self.free -= shape.cells();
         }
         is_free
+    }
+
+    /// Takes the free cells of a rectangle, each as a rectangle of its own.
+    pub(crate) fn take_free_cells(&mut self, rectangle: Rectangle) {
+        let columns = self.mesh.shape().columns;
+        for CellId(cell) in rectangle.cells(self.mesh) {
+            let shape = Shape { columns: 1, rows: 1 };
+            self.take(Rectangle { column: cell % columns, row: cell / columns, shape });
+        }
     }
 
     /// Frees a rectangle that was taken. Other rectangles change nothing.

@@ -112,6 +112,43 @@ fn a_job_out_of_turn_keeps_its_cells_and_occupies_no_slice() {
 }
 
 #[test]
+fn a_new_job_avoids_the_cells_of_jobs_beside_unless_that_takes_one_more_slice() {
+    let mut table = table(shape(3, 1), None).avoiding_jobs_beside(true);
+    assert_eq!(enter(&mut table, 0, 1, 1), Some((0, 0)));
+    table.set_takes_turns(JobId(0), false).unwrap();
+    assert_eq!(enter(&mut table, 1, 2, 1), Some((1, 0)));
+    assert_eq!(enter(&mut table, 2, 1, 1), Some((0, 0)), "without a new slice, its cell is the only one");
+    assert_eq!(enter(&mut table, 3, 3, 1), Some((0, 0)));
+    assert_eq!(jobs(&table), [vec![1, 2], vec![3]]);
+    table.release(JobId(1)).unwrap();
+    table.set_takes_turns(JobId(2), false).unwrap();
+    assert_eq!(enter(&mut table, 4, 1, 1), Some((1, 0)), "in a new slice, other cells are free");
+}
+
+#[test]
+fn a_later_slice_has_room_before_the_cells_of_a_job_beside() {
+    let at = |column, columns| Rectangle { column, row: 0, shape: shape(columns, 1) };
+    for (avoids, expected) in [(true, at(2, 1)), (false, at(0, 1))] {
+        let mut table = table(shape(3, 1), None).avoiding_jobs_beside(avoids);
+        table.enter_beside(JobId(0), Request::At(at(0, 1)), 1).unwrap();
+        table.enter(JobId(1), Request::At(at(1, 2)), 1).unwrap();
+        table.enter(JobId(2), Request::At(at(0, 2)), 1).unwrap();
+        assert_eq!(jobs(&table), [vec![1], vec![2]]);
+        assert_eq!(table.enter(JobId(3), Request::Ranks(1), 1), Ok(Entry::Placed(expected)));
+    }
+}
+
+#[test]
+fn jobs_that_take_no_turns_avoid_each_other() {
+    for (avoids, expected) in [(true, [0, 1, 0]), (false, [0, 0, 0])] {
+        let mut table = table(shape(2, 1), None).avoiding_jobs_beside(avoids);
+        let columns = [0, 1, 2].map(|job| table.enter_beside(JobId(job), Request::Ranks(1), 1).unwrap());
+        let at = |column| Entry::Placed(Rectangle { column, row: 0, shape: shape(1, 1) });
+        assert_eq!((columns, table.slices()), (expected.map(at), &[][..]));
+    }
+}
+
+#[test]
 fn a_job_that_has_gone_is_an_error() {
     let mut table = table(shape(2, 2), None);
     enter(&mut table, 7, 2, 2);
@@ -223,24 +260,27 @@ fn any_call(mesh: Shape) -> impl Strategy<Value = Call> {
     ]
 }
 
-fn history() -> impl Strategy<Value = (Shape, Option<u32>, Vec<Call>)> {
+/// The size of a mesh, the most slices, whether jobs beside the slices are avoided, and calls.
+fn history() -> impl Strategy<Value = (Shape, Option<u32>, bool, Vec<Call>)> {
     let mesh = prop_oneof![
         2 => Just(shape(8, 2)),
         2 => (1_u32..9, 1_u32..9).prop_map(|(columns, rows)| shape(columns, rows)),
     ];
-    (mesh, prop_oneof![2 => Just(None), 1 => (0_u32..5).prop_map(Some)])
-        .prop_flat_map(|(mesh, most)| (Just(mesh), Just(most), prop::collection::vec(any_call(mesh), 1..80)))
+    (mesh, prop_oneof![2 => Just(None), 1 => (0_u32..5).prop_map(Some)]).prop_flat_map(|(mesh, most)| {
+        (Just(mesh), Just(most), any::<bool>(), prop::collection::vec(any_call(mesh), 1..80))
+    })
 }
 
 proptest! {
     /// After each call, the table equals that of the reference and has the promised properties. In
     /// the end all jobs are released, and none waits.
     #[test]
-    fn after_any_history_the_table_equals_that_of_a_slow_reference((mesh, most, calls) in history()) {
+    fn after_any_history_the_table_equals_that_of_a_slow_reference((mesh, most, avoids, calls) in history()) {
         let mesh = Mesh::new(mesh).unwrap();
         for partitioner in Partitioner::ALL {
-            let mut table = SliceTable::new(mesh, partitioner, Movement::Never, most);
-            let mut reference = Reference::new(mesh, partitioner, most);
+            let table = SliceTable::new(mesh, partitioner, Movement::Never, most);
+            let mut table = table.avoiding_jobs_beside(avoids);
+            let mut reference = Reference::new(mesh, partitioner, most, avoids);
             let mut alive = Vec::new();
             let mut next = (0..).map(|number| JobId(1000 - number));
             let drain = std::iter::repeat_n(Call::Release(0), calls.len());
@@ -299,7 +339,7 @@ proptest! {
     /// Requests are placed as if jobs could not move, and the least served job never has less. If
     /// the table is another one, it has more.
     #[test]
-    fn jobs_move_only_if_the_least_served_one_gets_more((mesh, most, calls) in history()) {
+    fn jobs_move_only_if_the_least_served_one_gets_more((mesh, most, _, calls) in history()) {
         let mesh = Mesh::new(mesh).unwrap();
         let mut still = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::Never, most);
         let mut moving = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::WithinNode, most);

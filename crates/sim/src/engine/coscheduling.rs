@@ -116,6 +116,7 @@ impl Coscheduling {
                     partitioner: rules.partition,
                     movement: rules.movement,
                     most_slices: rules.most_slices,
+                    avoid_jobs_beside: false,
                     slice: rules.slice,
                     lag: rules.clock_skew.scaled(10_000),
                 },

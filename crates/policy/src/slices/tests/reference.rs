@@ -1,6 +1,7 @@
 //! A slow table of slices, written from the rules alone. It counts everything anew at each step.
 
 use super::super::*;
+use crate::layout::Shape;
 
 /// A job with cells, in the order in which they were placed.
 #[derive(Clone)]
@@ -24,15 +25,16 @@ pub(super) struct Reference {
     mesh: Mesh,
     partitioner: Partitioner,
     most: usize,
+    avoids: bool,
     placed: Vec<Placed>,
     waiting: Vec<Waiting>,
     slices: Vec<Vec<Placed>>,
 }
 
 impl Reference {
-    pub(super) fn new(mesh: Mesh, partitioner: Partitioner, most: Option<u32>) -> Reference {
+    pub(super) fn new(mesh: Mesh, partitioner: Partitioner, most: Option<u32>, avoids: bool) -> Reference {
         let most = most.map_or(usize::MAX, |most| most.max(1) as usize);
-        Reference { mesh, partitioner, most, placed: Vec::new(), waiting: Vec::new(), slices: Vec::new() }
+        Reference { mesh, partitioner, most, avoids, placed: Vec::new(), waiting: Vec::new(), slices: Vec::new() }
     }
 
     pub(super) fn enter(&mut self, job: JobId, request: Request, weight: u32, takes_turns: bool) -> Entry {
@@ -57,7 +59,7 @@ impl Reference {
         if !takes_turns {
             self.slices.iter_mut().for_each(|slice| slice.retain(|placed| placed.job != job));
         } else if self.count(job) == 0 {
-            let own = |occupancy: &Occupancy| occupancy.is_free(placed.rectangle).then_some(placed.rectangle);
+            let own = Request::At(placed.rectangle);
             let slice = self.find(own).map_or(self.slices.len(), |found| found.0);
             self.enter_first(placed, slice);
         }
@@ -108,9 +110,8 @@ impl Reference {
 
     fn place_first(&mut self) -> bool {
         let Waiting { job, request, weight, takes_turns } = self.waiting[0];
-        let find = |occupancy: &Occupancy| self.partitioner.find(occupancy, request);
-        let new = || Some((self.slices.len(), find(&Occupancy::new(self.mesh))?));
-        let found = self.find(find).or_else(|| new().filter(|new| !takes_turns || new.0 < self.most));
+        let new = || Some((self.slices.len(), self.find_beside(&[], request)?));
+        let found = self.find(request).or_else(|| new().filter(|new| !takes_turns || new.0 < self.most));
         if let Some((slice, rectangle)) = found {
             let placed = Placed { job, weight, rectangle, takes_turns };
             self.placed.push(placed.clone());
@@ -121,17 +122,35 @@ impl Reference {
         found.is_some()
     }
 
-    /// The first slice with room, with its multiple tasks or else without them.
-    fn find(&self, find: impl Fn(&Occupancy) -> Option<Rectangle>) -> Option<(usize, Rectangle)> {
-        [usize::MAX, 1].into_iter().find_map(|most| {
-            self.slices.iter().enumerate().find_map(|(slice, jobs)| {
-                let mut occupancy = Occupancy::new(self.mesh);
-                for placed in jobs.iter().filter(|placed| self.count(placed.job) <= most) {
-                    assert!(occupancy.take(placed.rectangle));
-                }
-                Some((slice, find(&occupancy)?))
-            })
-        })
+    /// The first slice with room, with its multiple tasks or else without them. All this first
+    /// without the cells that are avoided.
+    fn find(&self, request: Request) -> Option<(usize, Rectangle)> {
+        [(self.avoids, usize::MAX), (self.avoids, 1), (false, usize::MAX), (false, 1)].into_iter().find_map(
+            |(avoids, most)| {
+                self.slices.iter().enumerate().find_map(|(slice, jobs)| {
+                    let stay = jobs.iter().filter(|placed| self.count(placed.job) <= most);
+                    let stay: Vec<Rectangle> = stay.map(|placed| placed.rectangle).collect();
+                    Some((slice, self.find_apart(&stay, request, avoids)?))
+                })
+            },
+        )
+    }
+
+    /// Cells beside those that are taken, first without those that are avoided.
+    fn find_beside(&self, taken: &[Rectangle], request: Request) -> Option<Rectangle> {
+        [self.avoids, false].into_iter().find_map(|avoids| self.find_apart(taken, request, avoids))
+    }
+
+    fn find_apart(&self, taken: &[Rectangle], request: Request, avoids: bool) -> Option<Rectangle> {
+        let mut occupancy = Occupancy::new(self.mesh);
+        taken.iter().for_each(|&rectangle| assert!(occupancy.take(rectangle)));
+        let beside = self.placed.iter().filter(|placed| avoids && !placed.takes_turns);
+        for cell in beside.flat_map(|placed| placed.rectangle.cells(self.mesh)) {
+            let columns = self.mesh.shape().columns;
+            let one = Shape { columns: 1, rows: 1 };
+            occupancy.take(Rectangle { column: cell.0 % columns, row: cell.0 / columns, shape: one });
+        }
+        self.partitioner.find(&occupancy, request)
     }
 
     fn enter_first(&mut self, new: Placed, slice: usize) {
