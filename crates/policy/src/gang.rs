@@ -34,9 +34,11 @@
 //! on the kernel.
 
 mod classify;
+mod evidence;
 mod lowering;
 
 pub use self::classify::{Class, IntervalCounters, classify};
+pub use self::evidence::{ThreadCounters, classify_threads};
 pub use self::lowering::Lowering;
 
 use crate::waiting::{Bound, WaitingRule};

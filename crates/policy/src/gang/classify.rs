@@ -46,7 +46,7 @@ pub struct IntervalCounters {
 
 impl IntervalCounters {
     /// Whether the threads blocked more often than this in a second of running time.
-    const fn blocked_more_often_than(&self, a_second: u64) -> bool {
+    pub(super) const fn blocked_more_often_than(&self, a_second: u64) -> bool {
         self.blocks as u128 * 1_000_000_000 > self.ran.as_nanos() as u128 * a_second as u128
     }
 
@@ -62,7 +62,7 @@ const LEAST_RUNNING_TIME: Span = Span::from_millis(20);
 /// runs.
 const MANY_BLOCKS: u64 = 5;
 /// A job that blocks more often than this in a second of running time is taken for one that blocks.
-const BLOCKS: u64 = 100;
+pub(super) const BLOCKS: u64 = 100;
 /// It stays so unless it blocks more rarely than this.
 const STILL_BLOCKS: u64 = 50;
 /// A job that takes no turns spins if it spends this part of its running time so, in thousandths.
