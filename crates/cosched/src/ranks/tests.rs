@@ -177,11 +177,14 @@ fn if_one_rank_cannot_start_none_remains() {
         ranks[1].command = Command::new("/nowhere/program");
         let mut started = Vec::new();
         let failed = Ranks::start(ranks, &Io::default(), |rank, command| {
-            started.push(rank);
-            spawn(rank, command)
+            let child = spawn(rank, command)?;
+            started.push((rank, format!("/proc/{}", child.id())));
+            Ok::<_, io::Error>(child)
         });
         assert!(failed.unwrap_err().to_string().starts_with("rank 1: No such file"));
-        assert_eq!(started, [0, 1]);
+        let [(0, process)] = started.as_slice() else { panic!("{started:?}") };
+        // Its keeper has ended after it and has been reaped.
+        assert!(!Path::new(process).exists());
     });
 }
 
