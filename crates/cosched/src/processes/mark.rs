@@ -9,8 +9,10 @@
 const OURS: u32 = 1;
 /// More than one SIGSTOP may have been sent for this stop.
 const REPEATED: u32 = 2;
-/// One stop that has been undone.
-const STOP: u32 = 4;
+/// It is about to be continued.
+const RESUMING: u32 = 4;
+/// One stop that is over.
+const STOP: u32 = 8;
 
 /// Whether the process is stopped by us.
 pub const fn is_ours(mark: u32) -> bool {
@@ -34,9 +36,18 @@ pub(super) const fn is_repeated(mark: u32) -> bool {
     mark & REPEATED != 0
 }
 
+pub(super) const fn resuming(mark: u32) -> u32 {
+    mark | RESUMING
+}
+
+/// Whether it is stopped by us, and no switcher is about to continue it.
+pub(super) const fn stays(mark: u32) -> bool {
+    mark & (OURS | RESUMING) == OURS
+}
+
 /// The mark after the stop was undone, or has become the stop of another.
 pub(super) const fn over(mark: u32) -> u32 {
-    (mark & !(OURS | REPEATED)).wrapping_add(STOP)
+    (mark & !(OURS | REPEATED | RESUMING)).wrapping_add(STOP)
 }
 
 #[cfg(test)]
@@ -50,13 +61,14 @@ mod tests {
             mark = stopped(mark);
             assert!(is_ours(mark) && !is_repeated(mark));
             assert_eq!(stops(mark), count);
-            let again = repeated(mark);
-            assert!(is_ours(again) && is_repeated(again));
-            assert_eq!((over(again), stops(again)), (over(mark), count));
+            let changed = resuming(repeated(mark));
+            assert!(is_ours(changed) && is_repeated(changed));
+            assert!(stays(mark) && !stays(changed) && !stays(over(mark)));
+            assert_eq!((over(changed), stops(changed)), (over(mark), count));
             mark = over(mark);
             assert!(!is_ours(mark));
             assert_eq!(stops(mark), count);
         }
-        assert_eq!(over(stopped(u32::MAX - 3)), 0);
+        assert_eq!(over(stopped(u32::MAX - 7)), 0);
     }
 }

@@ -113,7 +113,10 @@ impl Processes {
             }
         }
         for (identity, mark, look) in looks {
-            let resume = |process: &Process| process.resume_after(look, mark).unwrap_or_else(|outcome| outcome);
+            let resume = |process: &Process| match process.resume_after(&look, mark) {
+                Ok(None) => process.resume(mark),
+                Ok(Some(outcome)) | Err(outcome) => outcome,
+            };
             report(identity, self.get(identity).map_or(Outcome::Ended, resume));
         }
     }

@@ -2,42 +2,53 @@
 //!
 //! # The steps
 //!
-//! A stop: read the mark, read the status, set the mark by compare-and-exchange, send SIGSTOP. To
-//! resume: read the mark and the status, send SIGCONT, clear the mark. So a process that is stopped
-//! by us is always marked, whenever a switcher dies, and the next one finishes its work.
+//! Each switcher reads the mark, then the status of the process, and then changes the mark by
+//! compare-and-exchange, so that it acts only on what it has seen. Only after that does it send a
+//! signal:
+//!
+//! * Stop: set the mark, send SIGSTOP, read the mark again. If it is cleared or about to be, another
+//!   switcher may have sent SIGCONT before; then take the SIGSTOP back by another SIGCONT.
+//! * Resume: announce it in the mark, send SIGCONT, clear the mark.
+//!
+//! So a process that is stopped by us is marked whenever a switcher dies between two steps, and the
+//! next one finishes its work.
+//!
+//! # The stops of others
 //!
 //! A stop signal that arrives while the process is stopped by us is pending, and SIGCONT would
 //! discard it. If SIGSTOP is pending, the process is left stopped and the mark is cleared: from then
 //! on it is the user's stop. The other stop signals may be caught, or have no effect in an orphaned
-//! process group, where a stop would last forever. So they are sent again after SIGCONT, and act
-//! as if they had arrived then.
+//! process group, where the process would stay stopped forever. So they are sent again after
+//! SIGCONT, and act as if they had arrived then.
 //!
 //! SIGSTOP that is pending while the process is *not* stopped is our own: the process has had no CPU
 //! yet, or is in an uninterruptible call. Then SIGCONT takes it back.
 //!
-//! # The races that remain
-//!
-//! 1. Two switchers at once: only the one that changes the mark sends SIGSTOP. If the mark is set
-//!    but the process is not stopped, another may send a second SIGSTOP, which can be pending after
-//!    the first one has acted. The mark says so (`REPEATED`), and then a pending SIGSTOP is taken
-//!    for ours: one that a user sent during the same stop is lost.
-//! 2. A user's SIGSTOP that arrives between ours and its effect is the same pending bit as ours,
-//!    and is lost. A second before ours, it is seen.
-//! 3. A user's SIGSTOP that acts between our look at the status and our signal makes ours the
-//!    pending one: the process stays stopped, as the user wants.
-//! 4. A user who continues a process and stops it again during one stop of ours: that stop is taken
-//!    for ours.
-//! 5. A switcher delayed between its look and its SIGCONT may undo a user's stop that came after
-//!    another switcher had continued the process.
-//! 6. A switcher that ends between SIGCONT and the repeated terminal stop loses the latter.
-//! 7. A switcher delayed between the mark and SIGSTOP for as long as the stop lasts takes its SIGSTOP
-//!    back. If it is killed between the two, the process remains stopped.
-//! 8. A switcher delayed before it looks at all acts as if its turn were now. It must check its claim
-//!    before; the next boundary corrects it.
-//!
 //! A process that a user continues during its stop runs until the next boundary, which stops it
 //! again. One that a debugger attaches to during its stop keeps its mark, and is continued when the
 //! debugger is gone.
+//!
+//! # The races that remain
+//!
+//! A process may be taken for stopped by a user, although it is not, or the reverse:
+//!
+//! 1. If the mark is set but the process is not stopped, a second SIGSTOP is sent, which can be
+//!    pending after the first one has acted. The mark says so (`REPEATED`), and then a pending SIGSTOP
+//!    is taken for ours: one that a user sends during the same stop is lost.
+//! 2. A user's SIGSTOP that arrives between ours and its effect is the same pending bit as ours,
+//!    and is lost. If it arrives before ours, it is seen. One that acts between our look and our
+//!    signal makes ours the pending one: the process stays stopped, as the user wants.
+//! 3. If a user continues a process and stops it again during one stop of ours, that stop is taken
+//!    for ours.
+//! 4. A switcher that is delayed before its SIGCONT may undo a user's stop that came after another
+//!    switcher had continued the process.
+//!
+//! Or something is lost if a switcher is killed between two system calls: between SIGCONT and a
+//! terminal stop that is sent again, the latter; before it takes a late SIGSTOP back, the process
+//! remains stopped.
+//!
+//! A switcher that is delayed before it looks acts as if its turn were now. It must check its claim
+//! before; the next boundary corrects it.
 
 use std::fs::File;
 use std::io;
@@ -119,21 +130,22 @@ impl Process {
     fn try_stop(&self, mark: &AtomicU32) -> Result<Outcome, Outcome> {
         let before = mark.load(SeqCst);
         let status = self.status()?;
-        let marked = if mark::is_ours(before) {
-            if status.is_stopped() || status.is_pending(Signal::STOP) {
-                return Ok(Outcome::Done);
-            }
-            // It was continued by a user, its switcher has died, or it has not stopped yet.
-            mark::repeated(before)
+        let is_stopped = status.is_stopped() || status.is_pending(Signal::STOP);
+        let marked = if mark::stays(before) {
+            // If it is not stopped, it was continued by a user, its switcher has died, or the signal
+            // has not acted yet.
+            if is_stopped { before } else { mark::repeated(before) }
+        } else if mark::is_ours(before) {
+            // The one that is about to continue it has died, or is late.
+            mark::repeated(mark::stopped(mark::over(before)))
+        } else if is_stopped {
+            // Another switcher may have stopped it meanwhile.
+            return Ok(if mark.load(SeqCst) == before { Outcome::Foreign } else { Outcome::Done });
         } else {
-            if status.is_stopped() || status.is_pending(Signal::STOP) {
-                // Another switcher may have stopped it meanwhile.
-                let is_foreign = mark.load(SeqCst) == before;
-                return Ok(if is_foreign { Outcome::Foreign } else { Outcome::Done });
-            }
             mark::stopped(before)
         };
-        if mark.compare_exchange(before, marked, SeqCst, SeqCst).is_ok() {
+        // If it fails, another switcher was here.
+        if mark.compare_exchange(before, marked, SeqCst, SeqCst).is_ok() && !is_stopped {
             self.send(Signal::STOP).inspect_err(|_| {
                 let _ = mark.compare_exchange(marked, before, SeqCst, SeqCst);
             })?;
@@ -144,21 +156,29 @@ impl Process {
 
     /// After SIGSTOP: if this switcher was delayed before, the stop may be over by now.
     fn take_back_late_stop(&self, mark: &AtomicU32, marked: u32) -> Result<(), Outcome> {
-        let now = mark.load(SeqCst);
-        if !mark::is_ours(now) {
-            self.send(Signal::CONT)?;
-        } else if mark::stops(now) != mark::stops(marked) {
-            // It is stopped again, and the signal may be pending.
-            mark.fetch_or(mark::repeated(0), SeqCst);
+        loop {
+            let now = mark.load(SeqCst);
+            if !mark::stays(now) {
+                return self.send(Signal::CONT);
+            }
+            // If it was stopped again meanwhile, the signal may be pending.
+            let is_same = mark::stops(now) == mark::stops(marked);
+            if is_same || mark.compare_exchange(now, mark::repeated(now), SeqCst, SeqCst).is_ok() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Continues the process if it is stopped by us, and clears the mark. It can be repeated.
     ///
     /// If it was not stopped by us, it looks no further, and `Done` says nothing about its state.
     pub fn resume(&self, mark: &AtomicU32) -> Outcome {
-        self.look(mark).and_then(|look| self.resume_after(look, mark)).unwrap_or_else(|outcome| outcome)
+        loop {
+            match self.look(mark).and_then(|look| self.resume_after(&look, mark)) {
+                Ok(None) => {}
+                Ok(Some(outcome)) | Err(outcome) => return outcome,
+            }
+        }
     }
 
     /// The first half of `resume`, which takes most of its time and changes nothing.
@@ -170,19 +190,29 @@ impl Process {
         Ok(Look { before, status: self.status()? })
     }
 
-    /// The second half of `resume`.
-    pub(super) fn resume_after(&self, Look { before, status }: Look, mark: &AtomicU32) -> Result<Outcome, Outcome> {
-        let is_foreign = is_foreign(&status, before);
-        if !is_foreign {
-            self.send(Signal::CONT)?;
-            for signal in TERMINAL_STOPS.into_iter().filter(|&signal| status.is_pending(signal)) {
-                self.send(signal)?;
-            }
+    /// The second half of `resume`. Returns `None` if another switcher was here since the first one.
+    pub(super) fn resume_after(
+        &self,
+        &Look { before, status }: &Look,
+        mark: &AtomicU32,
+    ) -> Result<Option<Outcome>, Outcome> {
+        let change = |from, to| mark.compare_exchange(from, to, SeqCst, SeqCst).is_ok();
+        if is_foreign(&status, before) {
+            return Ok(change(before, mark::over(before)).then_some(Outcome::Foreign));
         }
-        // If it fails, another switcher has cleared it, or has sent SIGSTOP once more. Then the
-        // process is continued when it is resumed again.
-        let _ = mark.compare_exchange(before, mark::over(before), SeqCst, SeqCst);
-        Ok(if is_foreign { Outcome::Foreign } else { Outcome::Done })
+        let resuming = mark::resuming(before);
+        if !change(before, resuming) {
+            return Ok(None);
+        }
+        self.send(Signal::CONT).inspect_err(|_| {
+            change(resuming, before);
+        })?;
+        for signal in TERMINAL_STOPS.into_iter().filter(|&signal| status.is_pending(signal)) {
+            self.send(signal)?;
+        }
+        // If it fails, another switcher has cleared it, or stops the process again.
+        let _ = change(resuming, mark::over(resuming));
+        Ok(Some(Outcome::Done))
     }
 
     /// The status of a process that may be signalled.
@@ -246,7 +276,10 @@ mod tests {
         let next = mark::stopped(mark::over(ours));
         assert_eq!(delayed(next), mark::repeated(next));
         assert!(is_stopped());
-        assert_eq!(delayed(mark::over(ours)), mark::over(ours));
-        assert!(!is_stopped());
+        // It is over, or SIGCONT was sent before.
+        for now in [mark::over(ours), mark::resuming(ours), mark::resuming(next)] {
+            assert_eq!(delayed(now), now);
+            assert!(!is_stopped());
+        }
     }
 }

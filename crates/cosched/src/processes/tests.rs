@@ -150,6 +150,51 @@ fn a_stop_whose_switcher_died_is_carried_out_or_undone_by_the_next_one() {
 }
 
 #[test]
+fn a_process_whose_switcher_died_before_it_continued_it_is_continued_or_remains_stopped() {
+    let subject = Subject::start();
+    let die = || {
+        subject.stop_fully();
+        let stops = mark::stops(subject.mark.load(SeqCst));
+        subject.mark.store(mark::resuming(subject.mark.load(SeqCst)), SeqCst);
+        stops
+    };
+    die();
+    assert_eq!(subject.resume(), Outcome::Done);
+    assert!(!subject.is_stopped() && !subject.is_ours());
+    let stops = die();
+    assert_eq!(subject.stop(), Outcome::Done);
+    let mark = subject.mark.load(SeqCst);
+    assert!(subject.is_stopped() && mark::stays(mark) && mark::stops(mark) == stops + 1);
+    assert_eq!(subject.resume(), Outcome::Done);
+    assert!(!subject.is_stopped() && !subject.is_ours());
+}
+
+#[test]
+fn switchers_that_disagree_leave_no_process_stopped() {
+    for round in 1..=10_u64 {
+        let subject = Subject::of(Child::start(&mut shell("while :; do :; done")));
+        let switch = |seed: u64| {
+            let choices = std::iter::successors(Some(seed), |last| {
+                let next = last ^ last << 13;
+                let next = next ^ next >> 7;
+                Some(next ^ next << 17)
+            });
+            for choice in choices.take(500) {
+                let _ = if choice % 2 == 0 { subject.stop() } else { subject.resume() };
+            }
+        };
+        std::thread::scope(|scope| {
+            for seed in round * 4..round * 4 + 4 {
+                scope.spawn(move || switch(seed));
+            }
+        });
+        assert_eq!(subject.resume(), Outcome::Done);
+        assert!(!subject.is_stopped() && !subject.is_ours());
+        subject.stop_fully();
+    }
+}
+
+#[test]
 fn a_terminal_stop_during_ours_acts_when_the_process_is_continued() {
     let signal = |subject: &Subject| {
         let pid = Pid::from_raw(subject.child.id() as i32);
