@@ -13,7 +13,9 @@ use std::process::Command;
 use std::ptr::null;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, getpid, getppid, ioctl_tiocsctty, set_child_subreaper, set_parent_process_death_signal, setsid,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The signals by which a terminal or a service manager asks every process of a group to end.
@@ -47,6 +49,18 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     };
     // SAFETY: between fork and exec only async-signal-safe functions may run. `prepare` makes
     // system calls and accesses only its own values: no lock, no allocation.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Makes the child of `command` the leader of a new session, controlled by the terminal that is its
+/// standard input. It fails to start if that is no terminal, or one that controls another session.
+pub fn lead_session(command: &mut Command) {
+    let prepare = || {
+        setsid()?;
+        Ok(ioctl_tiocsctty(rustix::stdio::stdin())?)
+    };
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `prepare` makes two
+    // system calls.
     unsafe { command.pre_exec(prepare) };
 }
 

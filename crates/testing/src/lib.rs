@@ -14,12 +14,14 @@ pub mod processes;
 pub mod programs;
 mod seeds;
 pub mod stamps;
+pub mod terminal;
 mod tools;
 pub mod unchanged;
 
 pub use child::{Child, Output, command, run, through, try_run};
 pub use isolated::{TEST, expect_pass, isolated, isolated_by};
 pub use seeds::{depth, for_each_seed, kept_seeds, search};
+pub use terminal::Terminal;
 pub use tools::{missing, skip_part, tool};
 
 /// The user and the group without privileges, `nobody`.

@@ -46,6 +46,20 @@ pub fn writers(pipe: impl AsFd) -> Vec<u32> {
     pids.filter(|pid| *pid != std::process::id()).filter(can_write).collect()
 }
 
+/// The processes of a session that have not ended, without those that left it.
+pub fn session(number: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_member = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name, which may contain anything: state, parent, process group, session.
+        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split_whitespace();
+        let is_alive = !matches!(fields.next(), None | Some("Z" | "X"));
+        is_alive && fields.nth(2).and_then(|session| session.parse().ok()) == Some(number)
+    };
+    pids.filter(is_member).collect()
+}
+
 /// Kills a process and its descendants.
 pub fn kill_tree(pid: u32) {
     for pid in tree(pid) {
@@ -91,22 +105,24 @@ fn variable(pid: u32, name: &str) -> Option<String> {
 /// A line for each thread of a process and of its descendants: its name, its state, and the kernel
 /// function and system call in which it waits, as far as the kernel shows them.
 pub fn describe_tree(pid: u32) -> String {
-    let mut text = String::new();
-    for pid in tree(pid) {
-        let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
-        let _ = writeln!(text, "process {pid}: {}", arguments.trim_end());
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for thread in threads {
-            let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
-            let stat = read("stat");
-            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?');
-            let call = read("syscall");
-            let call = call.split_whitespace().next().unwrap_or("?");
-            let (name, place) = (read("comm"), read("wchan"));
-            let number = thread.file_name();
-            let number = number.to_string_lossy();
-            let _ = writeln!(text, "  thread {number} {}: state {state}, in {place}, system call {call}", name.trim());
-        }
+    tree(pid).into_iter().map(describe).collect()
+}
+
+/// As [`describe_tree`], without descendants.
+pub(crate) fn describe(pid: u32) -> String {
+    let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
+    let mut text = format!("process {pid}: {}\n", arguments.trim_end());
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    for thread in threads {
+        let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+        let stat = read("stat");
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?');
+        let call = read("syscall");
+        let call = call.split_whitespace().next().unwrap_or("?");
+        let (name, place) = (read("comm"), read("wchan"));
+        let number = thread.file_name();
+        let number = number.to_string_lossy();
+        let _ = writeln!(text, "  thread {number} {}: state {state}, in {place}, system call {call}", name.trim());
     }
     text
 }
