@@ -5,18 +5,10 @@ use std::fs::{self, File};
 use std::io::Read;
 
 use policy::Span;
+use policy::gang::ThreadCounters;
 use sys::identity::Identity;
 
 use super::status::fields;
-
-/// What a thread did in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThreadCounters {
-    /// How long it had a CPU.
-    pub ran: Span,
-    /// How often it blocked.
-    pub blocks: u64,
-}
 
 /// What a thread did since the last observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
