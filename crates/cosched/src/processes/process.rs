@@ -6,8 +6,8 @@
 //! compare-and-exchange, so that it acts only on what it has seen. Only after that does it send a
 //! signal:
 //!
-//! * Stop: set the mark, send SIGSTOP, read the mark again. If it is cleared or about to be, another
-//!   switcher may have sent SIGCONT before; then take the SIGSTOP back by another SIGCONT.
+//! * Stop: set the mark, send SIGSTOP, read the mark again. If it is cleared or about to be,
+//!   another switcher may have sent SIGCONT before; then take the SIGSTOP back by another SIGCONT.
 //! * Resume: announce it in the mark, send SIGCONT, clear the mark.
 //!
 //! So a process that is stopped by us is marked whenever a switcher dies between two steps, and the
@@ -16,13 +16,13 @@
 //! # The stops of others
 //!
 //! A stop signal that arrives while the process is stopped by us is pending, and SIGCONT would
-//! discard it. If SIGSTOP is pending, the process is left stopped and the mark is cleared: from then
-//! on it is the user's stop. The other stop signals may be caught, or have no effect in an orphaned
-//! process group, where the process would stay stopped forever. So they are sent again after
-//! SIGCONT, and act as if they had arrived then.
+//! discard it. If SIGSTOP is pending, the process is left stopped and the mark is cleared: from
+//! then on it is the user's stop. The other stop signals may be caught, or have no effect in an
+//! orphaned process group, where the process would stay stopped forever. So they are sent again
+//! after SIGCONT, and act as if they had arrived then.
 //!
-//! SIGSTOP that is pending while the process is *not* stopped is our own: the process has had no CPU
-//! yet, or is in an uninterruptible call. Then SIGCONT takes it back.
+//! SIGSTOP that is pending while the process is *not* stopped is our own: the process has had no
+//! CPU yet, or is in an uninterruptible call. Then SIGCONT takes it back.
 //!
 //! A process that a user continues during its stop runs until the next boundary, which stops it
 //! again. One that a debugger attaches to during its stop keeps its mark, and is continued when the
@@ -33,8 +33,8 @@
 //! A process may be taken for stopped by a user, although it is not, or the reverse:
 //!
 //! 1. If the mark is set but the process is not stopped, a second SIGSTOP is sent, which can be
-//!    pending after the first one has acted. The mark says so (`REPEATED`), and then a pending SIGSTOP
-//!    is taken for ours: one that a user sends during the same stop is lost.
+//!    pending after the first one has acted. The mark says so (`REPEATED`), and then a pending
+//!    SIGSTOP is taken for ours: one that a user sends during the same stop is lost.
 //! 2. A user's SIGSTOP that arrives between ours and its effect is the same pending bit as ours,
 //!    and is lost. If it arrives before ours, it is seen. One that acts between our look and our
 //!    signal makes ours the pending one: the process stays stopped, as the user wants.
@@ -132,8 +132,8 @@ impl Process {
         let status = self.status()?;
         let is_stopped = status.is_stopped() || status.is_pending(Signal::STOP);
         let marked = if mark::stays(before) {
-            // If it is not stopped, it was continued by a user, its switcher has died, or the signal
-            // has not acted yet.
+            // If it is not stopped, it was continued by a user, its switcher has died, or the
+            // signal has not acted yet.
             if is_stopped { before } else { mark::repeated(before) }
         } else if mark::is_ours(before) {
             // The one that is about to continue it has died, or is late.
@@ -190,7 +190,7 @@ impl Process {
         Ok(Look { before, status: self.status()? })
     }
 
-    /// The second half of `resume`. Returns `None` if another switcher was here since the first one.
+    /// The second half of `resume`. Returns `None` if another switcher was here meanwhile.
     pub(super) fn resume_after(
         &self,
         &Look { before, status }: &Look,
