@@ -2,7 +2,20 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 #![forbid(unsafe_code)]
 
+mod agent;
+pub mod claim;
+mod clock;
+mod page;
 pub mod placement;
+mod process_list;
 pub mod processes;
 pub mod ranks;
+mod state;
+mod switcher;
+mod table;
 pub mod topology;
+
+pub use agent::{Agent, AgentError};
+pub use clock::now;
+pub use state::{Entering, Job, SLICES, State, StateError};
+pub use table::{Table, TableError, Times, VARIABLE, place};

@@ -19,4 +19,4 @@ mod tests;
 pub use self::descendants::descendants;
 pub use self::observer::{Observer, ThreadDelta};
 pub use self::open_processes::Processes;
-pub use self::process::{Outcome, Process};
+pub use self::process::{Outcome, Process, signal};

@@ -77,6 +77,12 @@ impl Topology {
         }
     }
 
+    /// One row of cells with a CPU each.
+    #[cfg(test)]
+    pub(crate) fn of_cpus(cpus: &[u32]) -> Topology {
+        Topology::read(Path::new("/nonexistent"), cpus)
+    }
+
     /// Its size.
     pub fn mesh(&self) -> Mesh {
         self.mesh

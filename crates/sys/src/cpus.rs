@@ -39,6 +39,13 @@ pub fn usable() -> u32 {
     limited(allowed_to_any_thread(), quotas)
 }
 
+/// The tightest CPU quota of the group of this process and its ancestors, as a number of CPUs.
+/// `None` if there is none.
+pub fn quota() -> Option<f64> {
+    let quotas = Hierarchy::all().into_iter().filter_map(|hierarchy| hierarchy.quota());
+    quotas.map(|quota| quota.cpus()).min_by(f64::total_cmp)
+}
+
 /// Limits a number of CPUs by quotas.
 fn limited(cpus: u32, quotas: impl Iterator<Item = Quota>) -> u32 {
     quotas.map(|quota| quota.cpus() as u32).fold(cpus, u32::min).max(1)

@@ -71,6 +71,16 @@ const LARGEST_STATUS: usize = 1 << 20;
 /// The stop signals that a process may catch or ignore.
 const TERMINAL_STOPS: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
 
+/// Sends a signal of this number to a process, and to no other one that has got its id.
+///
+/// # Errors
+/// If the process has ended or may not be signalled, or if the signal has no name.
+pub fn signal(identity: Identity, number: i32) -> io::Result<()> {
+    let signal = Signal::from_named_raw(number).ok_or(Errno::INVAL)?;
+    let process = Process::try_open(identity)?;
+    Ok(pidfd_send_signal(&process.handle, signal)?)
+}
+
 /// The result of stopping or continuing a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -1,0 +1,339 @@
+//! The agent of a job: a thread that switches all jobs at boundaries, if no other agent is faster,
+//! and tells the others which processes its own job has, and how they behave.
+//!
+//! `protocol.md` says what happens when an agent is late, is stopped, or ends.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use policy::gang::{Action, classify_threads};
+use policy::layout::Rectangle;
+use policy::{Instant, JobId, Span};
+use rustix::process::Pid;
+
+use crate::claim::{Answer, Claim, Wanted};
+use crate::clock;
+use crate::page::Page;
+use crate::process_list::ProcessList;
+use crate::processes::{Observer, descendants, mark};
+use crate::state::{Entering, State, StateError};
+use crate::switcher::Switcher;
+use crate::table::{Table, TableError};
+
+/// How long a claim may last before another agent takes it over.
+const PATIENCE: Span = Span::from_millis(2);
+/// How much later than the agent before it an agent wakes after a boundary, so that they do not
+/// compete for the CPUs: it mostly finds the switch done.
+const STAGGER: Span = Span::from_micros(250);
+/// The longest such delay.
+const LONGEST_STAGGER: Span = Span::from_millis(2);
+/// The longest time for which an agent sleeps.
+const LONGEST_SLEEP: Span = Span::from_millis(1_000);
+/// The time between two looks at the agents of other jobs, which may have been killed.
+const LIVENESS: Span = Span::from_millis(500);
+/// The time between two observations of a job, unless a slice is longer.
+const OBSERVATION: Span = Span::from_millis(100);
+
+/// The reason why an agent cannot act.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The table cannot be used.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The table refuses a change.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The list of the job's processes cannot be used.
+    #[error("cannot share the list of the job's processes: {0}")]
+    Processes(#[source] io::Error),
+    /// There is no thread.
+    #[error("cannot start the agent's thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// The agent of a job that is in the table.
+#[derive(Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// State of the agent that its thread shares with the process's main thread.
+#[derive(Debug)]
+struct Shared {
+    table: Table,
+    job: JobId,
+    list: ProcessList,
+    is_ending: AtomicBool,
+    /// Why the thread has ended.
+    failed: Mutex<Option<AgentError>>,
+}
+
+impl Agent {
+    /// Enters a job into a table. What it asks for may depend on the jobs that are there.
+    ///
+    /// # Errors
+    /// [`AgentError`]. The job is not in the table then.
+    pub fn enter(table: Table, entering: impl Fn(&State) -> Entering) -> Result<Agent, AgentError> {
+        let job = table.update(|state, now| {
+            let entering = entering(state);
+            state.enter(&entering, now).map_err(AgentError::from)
+        })?;
+        let list = table.processes(job).map_err(|why| {
+            let _ = table.update(|state, now| state.release(job, now).map_err(AgentError::from));
+            AgentError::Processes(why)
+        })?;
+        let shared = Shared { table, job, list, is_ending: AtomicBool::new(false), failed: Mutex::new(None) };
+        Ok(Agent { shared: Arc::new(shared), thread: None })
+    }
+
+    /// The number of the job.
+    pub fn job(&self) -> JobId {
+        self.shared.job
+    }
+
+    /// The latest version of the table.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub fn state(&self) -> Result<Arc<State>, AgentError> {
+        Ok(self.shared.table.state()?)
+    }
+
+    /// The job's cells. `None` if it has none.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub fn cells(&self) -> Result<Option<Rectangle>, AgentError> {
+        Ok(self.state()?.job(self.job())?.cells)
+    }
+
+    /// Lets the job, whose processes are the descendants of these, take turns.
+    ///
+    /// # Errors
+    /// [`AgentError::Thread`].
+    pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
+        let shared = self.shared.clone();
+        let watch = move || {
+            if let Err(why) = Watch::new(&shared, keepers).run() {
+                *shared.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            }
+        };
+        let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
+        self.thread = Some(started.map_err(AgentError::Thread)?);
+        Ok(())
+    }
+
+    /// Whether the job's processes are to run now.
+    pub fn is_running(&self) -> bool {
+        let action = self.shared.table.state().ok().and_then(|state| state.action(self.job(), clock::now()));
+        action != Some(Action::Stop)
+    }
+
+    /// Tells all agents to leave the job alone, because its terminal stops it, or to let it take
+    /// turns again.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub fn set_suspended(&self, is_suspended: bool) -> Result<(), AgentError> {
+        let job = self.job();
+        self.shared.table.update(|state, now| Ok(state.set_suspended(job, is_suspended, now)?))
+    }
+
+    /// Takes the job out of the table. Its processes must have ended. Blocks until the agent's
+    /// thread has ended.
+    ///
+    /// # Errors
+    /// The first error of the agent. The job is out of the table if that was possible.
+    pub fn leave(mut self) -> Result<(), AgentError> {
+        let left = self.end();
+        let failed = self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failed.map_or(left, Err)
+    }
+
+    fn end(&mut self) -> Result<(), AgentError> {
+        let shared = &self.shared;
+        if shared.is_ending.swap(true, SeqCst) {
+            return Ok(());
+        }
+        let left = shared.table.update(|state, now| state.release(shared.job, now).map_err(AgentError::from));
+        shared.table.remove_processes(shared.job);
+        if let Some(thread) = self.thread.take() {
+            // The change wakes it. If there is none, it wakes after a second at the latest.
+            let _ = thread.join();
+        }
+        left
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// The loop of an agent.
+struct Watch<'a> {
+    shared: &'a Shared,
+    page: &'a Page,
+    keepers: Vec<Pid>,
+    switcher: Switcher,
+    observer: Observer,
+    /// The last switch has to be repeated.
+    again: bool,
+    /// The version at its last switch. If it is new, the switch is not that of a boundary.
+    version: u64,
+    /// The claim of another agent, and when it was first seen.
+    seen: Option<(Claim, Instant)>,
+    /// When the job's processes were last listed, and when they were last observed.
+    listed: Option<Instant>,
+    observed: Option<Instant>,
+    /// When it last looked whether all other agents are alive.
+    found_alive: Option<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(shared: &'a Shared, keepers: Vec<Pid>) -> Watch<'a> {
+        Watch {
+            shared,
+            page: shared.table.page(),
+            keepers,
+            switcher: Switcher::default(),
+            observer: Observer::default(),
+            again: false,
+            version: 0,
+            seen: None,
+            listed: None,
+            observed: None,
+            found_alive: None,
+        }
+    }
+
+    /// Runs until the job ends. If the table cannot be used any more, the job runs on without turns.
+    fn run(mut self) -> Result<(), AgentError> {
+        let done = self.watch();
+        if done.is_err() {
+            self.switcher.resume(&self.shared.list);
+        }
+        done
+    }
+
+    fn watch(&mut self) -> Result<(), AgentError> {
+        while !self.shared.is_ending.load(SeqCst) {
+            let changes = self.page.changes();
+            let wake = self.look()?;
+            if let Some(wake) = wake {
+                self.page.wait(changes, wake);
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches if it is time to, and looks after the own job. Returns the time of the next look.
+    /// `None` if that is now.
+    fn look(&mut self) -> Result<Option<Instant>, AgentError> {
+        let (version, state) = self.shared.table.latest()?;
+        let now = clock::now();
+        let boundary = state.next_boundary(now);
+        let wanted = if self.again { Wanted::Again } else { Wanted::Turn(turn(version, boundary)) };
+        let overdue = self.seen.filter(|&(_, first)| now.since(first) >= PATIENCE).map(|(claim, _)| claim);
+        match self.page.claims().claim(wanted, overdue) {
+            Answer::Granted(claim) => {
+                self.switch(claim)?;
+                return Ok(None);
+            }
+            Answer::Busy(claim) => {
+                let first = self.seen.filter(|&(seen, _)| seen == claim).map_or(now, |(_, first)| first);
+                self.seen = Some((claim, first));
+                return Ok(Some(first + PATIENCE));
+            }
+            Answer::Done => self.seen = None,
+        }
+        if self.release_ended(&state, now)? || self.attend(&state, now)? {
+            return Ok(None);
+        }
+        let place = state.jobs().position(|(job, _)| job == self.shared.job).unwrap_or(0) as u64;
+        let stagger = Span::from_nanos(STAGGER.as_nanos().saturating_mul(place)).min(LONGEST_STAGGER);
+        Ok(Some(boundary.map_or(now + LONGEST_SLEEP, |boundary| (boundary + stagger).min(now + LONGEST_SLEEP))))
+    }
+
+    /// Switches all jobs. The table and the time are read after the claim: those before may be old.
+    fn switch(&mut self, claim: Claim) -> Result<(), AgentError> {
+        self.seen = None;
+        let (version, state) = self.shared.table.latest()?;
+        let now = clock::now();
+        self.switcher.switch(&self.shared.table, &state, now);
+        let boundary = state.next_boundary(now);
+        self.again = !self.page.claims().finish(claim, turn(version, boundary));
+        if self.version == version {
+            self.page.duration().count(clock::now().since(now));
+            let begun = boundary.map(|boundary| Instant::ZERO + boundary.since(Instant::ZERO + state.slice()));
+            begun.into_iter().for_each(|begun| self.page.lateness().count(now.since(begun)));
+        }
+        self.version = version;
+        Ok(())
+    }
+
+    /// Releases the jobs whose agents were killed, if it is time to. Returns whether there are any.
+    fn release_ended(&mut self, state: &State, now: Instant) -> Result<bool, AgentError> {
+        if !is_due(self.found_alive, LIVENESS, now) {
+            return Ok(false);
+        }
+        self.found_alive = Some(now);
+        let is_left = state.jobs().any(|(_, job)| !job.agent().is_alive());
+        if is_left {
+            // Every change does it.
+            self.shared.table.update(|_, _| Ok::<_, AgentError>(()))?;
+        }
+        Ok(is_left)
+    }
+
+    /// Lists the processes of the own job and observes them, if it is time to. Returns whether
+    /// there is something to do at once.
+    fn attend(&mut self, state: &State, now: Instant) -> Result<bool, AgentError> {
+        if !is_due(self.listed, state.slice().min(OBSERVATION), now) {
+            return Ok(false);
+        }
+        self.listed = Some(now);
+        if self.shared.list.set(&descendants(&self.keepers)) {
+            // They may have begun in another job's turn.
+            self.again = true;
+            return Ok(true);
+        }
+        if !is_due(self.observed, state.slice().max(OBSERVATION), now) {
+            return Ok(false);
+        }
+        self.observed = Some(now);
+        self.classify(state)
+    }
+
+    /// Tells the table how the job behaves. Returns whether that has changed.
+    fn classify(&mut self, state: &State) -> Result<bool, AgentError> {
+        let job = self.shared.job;
+        let processes = self.shared.list.iter().map(|(process, stops)| (process, mark::stops(stops.load(SeqCst))));
+        let threads: Vec<_> = self.observer.observe(processes).into_iter().map(|thread| thread.counters).collect();
+        let Some(facts) = state.facts(job).filter(|facts| !facts.is_held) else { return Ok(false) };
+        let class = classify_threads(facts.class, &threads);
+        if class == facts.class {
+            return Ok(false);
+        }
+        self.shared.table.update(|state, now| Ok::<_, AgentError>(state.set_class(job, class, now)?))?;
+        Ok(true)
+    }
+}
+
+/// Whether something that is done in such intervals is to be done at `now`.
+fn is_due(last: Option<Instant>, interval: Span, now: Instant) -> bool {
+    last.is_none_or(|last| now.since(last) >= interval)
+}
+
+/// The number of a turn: different for each version of the table, and for each turn of a version.
+fn turn(version: u64, next_boundary: Option<Instant>) -> u64 {
+    // Boundaries of one version are at least a slice apart, and the number of a version is in the
+    // upper half. A turn is only compared with a recent one.
+    let boundary = next_boundary.map_or(0, |boundary| boundary.as_nanos() / 1024 % (1 << 32));
+    (version & !u64::from(u32::MAX)) | boundary
+}

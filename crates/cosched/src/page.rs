@@ -1,0 +1,133 @@
+//! The words that all agents of a table share.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+use policy::{Instant, Span};
+use sys::futex::{self, Scope};
+use sys::shared_memory::{Mapping, View};
+
+use crate::claim::Claims;
+
+/// The length of the file with the page, in bytes.
+pub(crate) const LENGTH: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+
+/// The places of the words of 64 bits.
+const CLAIM: usize = 0;
+const SWITCHED: usize = 1;
+const LATEST: usize = 2;
+const LATENESS: usize = 8;
+const DURATION: usize = LATENESS + Histogram::BUCKETS;
+const WORDS: usize = DURATION + Histogram::BUCKETS;
+/// The place of the word of 32 bits, in bytes.
+const CHANGES: usize = WORDS * size_of::<u64>();
+
+/// The words that all agents share.
+#[derive(Debug)]
+pub(crate) struct Page {
+    words: View<[AtomicU64]>,
+    /// Counts the versions, for agents that wait for a new one.
+    changes: View<AtomicU32>,
+}
+
+impl Page {
+    /// The page in a file of [`LENGTH`] bytes. `None` if it is shorter.
+    pub(crate) fn new(mapping: &Arc<Mapping>) -> Option<Page> {
+        Some(Page { words: mapping.slice(0, WORDS)?, changes: mapping.get(CHANGES)? })
+    }
+
+    pub(crate) fn claims(&self) -> Claims<'_, AtomicU64> {
+        Claims { claim: &self.words[CLAIM], switched: &self.words[SWITCHED] }
+    }
+
+    /// The latest version of the table.
+    pub(crate) fn latest(&self) -> u64 {
+        self.words[LATEST].load(SeqCst)
+    }
+
+    /// Replaces a version by the next one, and wakes all agents. Returns whether it was the latest.
+    pub(crate) fn commit(&self, from: u64, to: u64) -> bool {
+        let is_latest = self.words[LATEST].compare_exchange(from, to, SeqCst, SeqCst).is_ok();
+        if is_latest {
+            self.wake();
+        }
+        is_latest
+    }
+
+    /// The number of changes so far. Read it before the latest version.
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes.load(SeqCst)
+    }
+
+    /// Blocks until there are more changes than these, until `deadline`, or for any other reason.
+    pub(crate) fn wait(&self, changes: u32, deadline: Instant) {
+        futex::wait(&*self.changes, changes, Some(Duration::from_nanos(deadline.as_nanos())), Scope::Shared);
+    }
+
+    /// Wakes the agents of all jobs.
+    pub(crate) fn wake(&self) {
+        self.changes.fetch_add(1, SeqCst);
+        futex::wake(&*self.changes, u32::MAX, Scope::Shared);
+    }
+
+    /// How late switches began after their boundaries.
+    pub(crate) fn lateness(&self) -> Histogram<'_> {
+        Histogram(&self.words[LATENESS..DURATION])
+    }
+
+    /// How long switches took, from the first signal to the last.
+    pub(crate) fn duration(&self) -> Histogram<'_> {
+        Histogram(&self.words[DURATION..WORDS])
+    }
+}
+
+/// Counts of times, which double from bucket to bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Histogram<'a>(&'a [AtomicU64]);
+
+impl Histogram<'_> {
+    /// The first bucket is for times below one microsecond, and the last for the longest ones.
+    const BUCKETS: usize = 32;
+
+    pub(crate) fn count(&self, time: Span) {
+        let micros = time.as_nanos() / 1000;
+        let bucket = (u64::BITS - micros.leading_zeros()) as usize;
+        self.0[bucket.min(Self::BUCKETS - 1)].fetch_add(1, Relaxed);
+    }
+
+    /// A time that so many thousandths of all times do not exceed, to within a factor of two.
+    /// `None` without times.
+    pub(crate) fn quantile(&self, thousandths: u64) -> Option<Span> {
+        let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
+        let all: u128 = counts.iter().map(|&count| u128::from(count)).sum();
+        let rank = (all * u128::from(thousandths)).div_ceil(1000).max(1);
+        let sums = counts.iter().scan(0, |sum: &mut u128, &count| {
+            *sum += u128::from(count);
+            Some(*sum)
+        });
+        let bucket = sums.zip(0_u32..).find(|&(sum, _)| all > 0 && sum >= rank)?.1;
+        Some(Span::from_micros(1 << bucket))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_upper_bounds_of_their_buckets() {
+        let words: [AtomicU64; Histogram::BUCKETS] = Default::default();
+        let histogram = Histogram(&words);
+        assert_eq!(histogram.quantile(500), None);
+        for micros in [0, 3, 3, 100] {
+            histogram.count(Span::from_micros(micros));
+        }
+        histogram.count(Span::MAX);
+        let quantile = |thousandths| histogram.quantile(thousandths).unwrap().as_nanos() / 1000;
+        assert_eq!([0, 200, 500, 600, 800].map(quantile), [1, 1, 4, 4, 128]);
+        assert_eq!(quantile(1000), 1 << 31);
+    }
+}

@@ -1,0 +1,130 @@
+//! The processes of a job, as its agent has found them, for the agent that switches all jobs.
+//!
+//! Only the job's agent writes processes, and only to free places. A process keeps its place until
+//! it has ended, so its mark never becomes that of another one. A reader that finds a place between
+//! two uses opens a process whose start time does not match, and leaves it alone.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use sys::identity::Identity;
+use sys::shared_memory::{Mapping, View};
+
+/// The most processes of a job. Others are not stopped.
+pub(crate) const PLACES: usize = 4096;
+/// The length of the file with the list, in bytes.
+pub(crate) const LENGTH: NonZeroUsize =
+    NonZeroUsize::new(PLACES * (size_of::<u64>() + 2 * size_of::<u32>()) + size_of::<u64>()).unwrap();
+
+/// The processes of a job, in shared memory.
+#[derive(Debug)]
+pub(crate) struct ProcessList {
+    /// All places from this one on are free.
+    end: View<AtomicU64>,
+    started: View<[AtomicU64]>,
+    /// Zero in a free place.
+    pids: View<[AtomicU32]>,
+    /// How each process was stopped and continued, see `processes::mark`. At first zero.
+    marks: View<[AtomicU32]>,
+}
+
+impl ProcessList {
+    /// The list in a file of [`LENGTH`] bytes. `None` if it is shorter.
+    pub(crate) fn new(mapping: &Arc<Mapping>) -> Option<ProcessList> {
+        const STARTED: usize = size_of::<u64>();
+        const PIDS: usize = STARTED + PLACES * size_of::<u64>();
+        const MARKS: usize = PIDS + PLACES * size_of::<u32>();
+        Some(ProcessList {
+            end: mapping.get(0)?,
+            started: mapping.slice(STARTED, PLACES)?,
+            pids: mapping.slice(PIDS, PLACES)?,
+            marks: mapping.slice(MARKS, PLACES)?,
+        })
+    }
+
+    /// The processes with their marks, in the order of their places.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (Identity, &AtomicU32)> {
+        let end = usize::try_from(self.end.load(SeqCst)).unwrap_or(PLACES).min(PLACES);
+        (0..end).filter_map(|place| {
+            let pid = self.pids[place].load(SeqCst);
+            let identity = Identity { pid, started: self.started[place].load(SeqCst) };
+            (pid != 0).then_some((identity, &self.marks[place]))
+        })
+    }
+
+    /// Makes these the processes of the job. Returns whether there are new ones.
+    pub(crate) fn set(&self, processes: &[Identity]) -> bool {
+        let mut new: BTreeSet<_> = processes.iter().map(|process| (process.pid, process.started)).collect();
+        let end = usize::try_from(self.end.load(SeqCst)).unwrap_or(PLACES).min(PLACES);
+        for place in 0..end {
+            let pid = self.pids[place].load(SeqCst);
+            if pid != 0 && !new.remove(&(pid, self.started[place].load(SeqCst))) {
+                self.pids[place].store(0, SeqCst);
+            }
+        }
+        let free = (0..PLACES).filter(|&place| self.pids[place].load(SeqCst) == 0);
+        let mut last = end;
+        for (place, (pid, started)) in free.zip(&new) {
+            self.started[place].store(*started, SeqCst);
+            self.marks[place].store(0, SeqCst);
+            self.pids[place].store(*pid, SeqCst);
+            last = last.max(place + 1);
+        }
+        self.end.store(last as u64, SeqCst);
+        !new.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list() -> ProcessList {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(LENGTH.get() as u64).unwrap();
+        ProcessList::new(&Mapping::new(&file, LENGTH).unwrap()).unwrap()
+    }
+
+    fn process(pid: u32) -> Identity {
+        Identity { pid, started: u64::from(pid) * 10 }
+    }
+
+    fn pids(list: &ProcessList) -> Vec<u32> {
+        list.iter().map(|(identity, _)| identity.pid).collect()
+    }
+
+    #[test]
+    fn a_process_keeps_its_place_and_its_mark_until_it_ends() {
+        let list = list();
+        assert!(list.set(&[1, 2, 3].map(process)));
+        list.iter().for_each(|(identity, mark)| mark.store(identity.pid, SeqCst));
+        assert!(!list.set(&[3, 1].map(process)));
+        assert!(list.set(&[1, 3, 4, 5].map(process)));
+        let found: Vec<_> = list.iter().map(|(identity, mark)| (identity.pid, mark.load(SeqCst))).collect();
+        assert_eq!(found, [(1, 1), (4, 0), (3, 3), (5, 0)]);
+        assert!(list.iter().all(|(identity, _)| identity == process(identity.pid)));
+        let again = Identity { pid: 1, started: 7 };
+        assert!(list.set(&[again]));
+        assert_eq!(list.iter().map(|(identity, _)| identity).collect::<Vec<_>>(), [again]);
+    }
+
+    #[test]
+    fn more_processes_than_places_are_ignored() {
+        let list = list();
+        let many: Vec<_> = (1..=PLACES as u32 + 10).map(process).collect();
+        assert!(list.set(&many));
+        assert_eq!(pids(&list).len(), PLACES);
+        list.set(&[process(9)]);
+        assert_eq!(pids(&list), [9]);
+    }
+
+    #[test]
+    fn a_list_with_an_impossible_end_is_read_as_far_as_it_goes() {
+        let list = list();
+        list.end.store(u64::MAX, SeqCst);
+        assert!(pids(&list).is_empty());
+    }
+}

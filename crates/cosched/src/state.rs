@@ -1,0 +1,325 @@
+//! One version of the table: all jobs, and what is decided about them.
+//!
+//! It is read from a file that any process of this user may have written, so it is checked.
+
+use std::collections::BTreeMap;
+
+use policy::coscheduler::{Coscheduler, CoschedulingError, JobFacts, Rules, Snapshot};
+use policy::gang::{Action, Class, Gang};
+use policy::layout::{Rectangle, Request};
+use policy::slices::{Entry, Slice};
+use policy::{Instant, JobId, Span};
+use serde::{Deserialize, Serialize};
+use sys::identity::Identity;
+
+use crate::topology::Topology;
+
+/// The shortest and the longest slice.
+pub const SLICES: std::ops::RangeInclusive<Span> = Span::from_millis(5)..=Span::from_millis(10_000);
+/// The most jobs.
+const MOST_JOBS: usize = 10_000;
+/// The most bytes of a job's command that are kept.
+const LONGEST_COMMAND: usize = 1_000;
+
+/// One version of the table.
+#[derive(Clone, Debug)]
+pub struct State {
+    topology: Topology,
+    slice: Span,
+    /// The number of the next job.
+    next: u32,
+    jobs: BTreeMap<JobId, Job>,
+    coscheduler: Coscheduler,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    #[serde(with = "StoredIdentity")]
+    agent: Identity,
+    /// Its command, for people.
+    pub command: String,
+    /// The number of its ranks.
+    pub ranks: u32,
+    /// When it was entered, by the clock of turns.
+    pub entered: Instant,
+    /// Whether its user holds it.
+    pub is_held: bool,
+    /// Whether its terminal has stopped it. Agents leave it alone then.
+    pub is_suspended: bool,
+    /// Its cells. `None` if it runs on CPUs that the table does not have.
+    pub cells: Option<Rectangle>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Identity", deny_unknown_fields)]
+struct StoredIdentity {
+    pid: u32,
+    started: u64,
+}
+
+/// A job that asks to be entered.
+#[derive(Clone, Debug)]
+pub struct Entering {
+    /// The process that acts for it.
+    pub agent: Identity,
+    /// Its command, for people.
+    pub command: String,
+    /// The number of its ranks.
+    pub ranks: u32,
+    /// The cells that it asks for. `None` if it runs on CPUs that the table does not have.
+    pub request: Option<Request>,
+    /// Its share of the turns.
+    pub weight: u32,
+    /// Its way to share the machine.
+    pub gang: Gang,
+}
+
+/// The reason why a change is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// A policy refuses it.
+    #[error(transparent)]
+    Policy(#[from] CoschedulingError),
+    /// There is no such job.
+    #[error("there is no job {0}; `rowlock jobs` lists all jobs")]
+    Unknown(JobId),
+    /// There are too many jobs.
+    #[error("there are {MOST_JOBS} jobs already")]
+    Full,
+}
+
+/// As it is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    topology: Topology,
+    slice: Span,
+    next: u32,
+    jobs: BTreeMap<u32, Job>,
+    decisions: Snapshot,
+}
+
+impl State {
+    /// No jobs on a machine, with slices of this length.
+    pub fn new(topology: Topology, slice: Span) -> State {
+        let coscheduler = Coscheduler::new(topology.mesh(), rules(slice));
+        State { topology, slice, next: 1, jobs: BTreeMap::new(), coscheduler }
+    }
+
+    /// Reads a version.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<State, String> {
+        let Stored { topology, slice, next, jobs, decisions } =
+            serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+        if !SLICES.contains(&slice) {
+            return Err(format!("its slices last {slice}"));
+        }
+        if jobs.len() > MOST_JOBS || jobs.last_key_value().is_some_and(|(&last, _)| last >= next) {
+            return Err("it has too many jobs".to_owned());
+        }
+        let jobs: BTreeMap<JobId, Job> = jobs.into_iter().map(|(id, job)| (JobId(id), job)).collect();
+        let decided = decisions.jobs.len();
+        let coscheduler =
+            Coscheduler::restore(topology.mesh(), rules(slice), decisions).map_err(|why| why.to_string())?;
+        let is_entered = |(id, job): (&JobId, &Job)| coscheduler.facts(*id).is_some() == job.cells.is_some();
+        let entered = jobs.values().filter(|job| job.cells.is_some()).count();
+        if !jobs.iter().all(is_entered) || decided != entered {
+            return Err("its jobs are not those with turns".to_owned());
+        }
+        Ok(State { topology, slice, next, jobs, coscheduler })
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let stored = Stored {
+            topology: self.topology.clone(),
+            slice: self.slice,
+            next: self.next,
+            jobs: self.jobs.iter().map(|(id, job)| (id.0, job.clone())).collect(),
+            decisions: self.coscheduler.snapshot(),
+        };
+        serde_json::to_vec(&stored).unwrap_or_default()
+    }
+
+    /// The cells of the machine.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// How long a slice is active.
+    pub fn slice(&self) -> Span {
+        self.slice
+    }
+
+    /// All jobs, in the order in which they were entered.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = (JobId, &Job)> {
+        self.jobs.iter().map(|(&id, job)| (id, job))
+    }
+
+    /// A job.
+    ///
+    /// # Errors
+    /// [`StateError::Unknown`].
+    pub fn job(&self, id: JobId) -> Result<&Job, StateError> {
+        self.jobs.get(&id).ok_or(StateError::Unknown(id))
+    }
+
+    /// Its way to share the machine, its weight and its class. `None` if it takes no turns because
+    /// it runs on other CPUs.
+    pub fn facts(&self, id: JobId) -> Option<JobFacts> {
+        self.coscheduler.facts(id)
+    }
+
+    /// The slices that take turns at `now`.
+    pub fn slices(&self, now: Instant) -> &[Slice] {
+        self.coscheduler.slices(now)
+    }
+
+    /// Whether a job's processes run or are stopped at `now`. `None` if agents leave them alone.
+    pub fn action(&self, id: JobId, now: Instant) -> Option<Action> {
+        let job = self.jobs.get(&id)?;
+        match job.is_suspended {
+            true => None,
+            false if job.cells.is_none() => Some(if job.is_held { Action::Stop } else { Action::Run }),
+            false => Some(self.coscheduler.action(id, now)),
+        }
+    }
+
+    /// The boundary after `now` at which actions change. `None` if they remain until the table
+    /// changes.
+    pub fn next_boundary(&self, now: Instant) -> Option<Instant> {
+        self.coscheduler.next_boundary(now)
+    }
+
+    /// Enters a job, and returns its number.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn enter(&mut self, entering: &Entering, now: Instant) -> Result<JobId, StateError> {
+        if self.jobs.len() >= MOST_JOBS || self.next == u32::MAX {
+            return Err(StateError::Full);
+        }
+        let id = JobId(self.next);
+        let cells = match entering.request {
+            None => None,
+            Some(request) => match self.coscheduler.enter_as(id, entering.gang, request, entering.weight, now)? {
+                Entry::Placed(cells) => Some(cells),
+                // The number of slices is not limited.
+                Entry::Waits => return Err(StateError::Full),
+            },
+        };
+        self.next += 1;
+        let job = Job {
+            agent: entering.agent,
+            command: shortened(&entering.command),
+            ranks: entering.ranks,
+            entered: now,
+            is_held: false,
+            is_suspended: false,
+            cells,
+        };
+        self.jobs.insert(id, job);
+        Ok(id)
+    }
+
+    /// Releases a job. It may have been released before.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn release(&mut self, id: JobId, now: Instant) -> Result<(), StateError> {
+        if self.jobs.remove(&id).is_some_and(|job| job.cells.is_some()) {
+            self.coscheduler.release(id, now)?;
+        }
+        Ok(())
+    }
+
+    /// Releases the jobs whose agents are not alive, and returns them.
+    pub(crate) fn release_ended(
+        &mut self,
+        is_alive: impl Fn(Identity) -> bool,
+        now: Instant,
+    ) -> Result<Vec<JobId>, StateError> {
+        let ended: Vec<JobId> = self.jobs.iter().filter(|(_, job)| !is_alive(job.agent)).map(|(&id, _)| id).collect();
+        ended.iter().try_for_each(|&id| self.release(id, now))?;
+        Ok(ended)
+    }
+
+    /// Holds a job, which is stopped until it is let go.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn set_held(&mut self, id: JobId, is_held: bool, now: Instant) -> Result<(), StateError> {
+        self.change(id, now, |job| job.is_held = is_held)
+    }
+
+    /// Leaves a job alone as long as its terminal has stopped it.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn set_suspended(&mut self, id: JobId, is_suspended: bool, now: Instant) -> Result<(), StateError> {
+        self.change(id, now, |job| job.is_suspended = is_suspended)
+    }
+
+    fn change(&mut self, id: JobId, now: Instant, change: impl FnOnce(&mut Job)) -> Result<(), StateError> {
+        let job = self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?;
+        change(job);
+        if job.cells.is_some() {
+            // A suspended job takes no turns either, so that others have its time.
+            self.coscheduler.set_held(id, job.is_held || job.is_suspended, now)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a job another weight.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn set_weight(&mut self, id: JobId, weight: u32, now: Instant) -> Result<(), StateError> {
+        self.require_turns(id)?;
+        Ok(self.coscheduler.set_weight(id, weight, now)?)
+    }
+
+    /// Gives a job another way to share the machine.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn set_gang(&mut self, id: JobId, gang: Gang, now: Instant) -> Result<(), StateError> {
+        self.require_turns(id)?;
+        self.coscheduler.set_gang(id, gang, now)?;
+        Ok(())
+    }
+
+    /// Says how a job behaves.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(crate) fn set_class(&mut self, id: JobId, class: Class, now: Instant) -> Result<(), StateError> {
+        self.require_turns(id)?;
+        self.coscheduler.set_class(id, class, now)?;
+        Ok(())
+    }
+
+    fn require_turns(&self, id: JobId) -> Result<(), StateError> {
+        self.coscheduler.facts(id).map(drop).ok_or(StateError::Unknown(id))
+    }
+}
+
+impl Job {
+    /// The process that acts for the job.
+    pub fn agent(&self) -> Identity {
+        self.agent
+    }
+}
+
+fn rules(slice: Span) -> Rules {
+    Rules { gang: Gang::Adaptive, slice, avoid_jobs_beside: true, ..Rules::default() }
+}
+
+/// A command without the rest of a long one.
+fn shortened(command: &str) -> String {
+    let end = command.char_indices().map(|(at, _)| at).take_while(|&at| at <= LONGEST_COMMAND).last();
+    if command.len() <= LONGEST_COMMAND { command.to_owned() } else { command[..end.unwrap_or(0)].to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! The table of all jobs of a user: a folder that their agents share.
+//!
+//! Each version of the table is a file that never changes. A process that changes the table writes
+//! the next version, and then one compare-and-exchange makes it the latest one. If another process
+//! was faster, it begins again with that one's version. No process ever waits for another.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use policy::{Instant, JobId, Span};
+use sys::files::SharedFolder;
+use sys::identity::Identity;
+
+use crate::clock;
+use crate::page::{self, Page};
+use crate::process_list::{self, ProcessList};
+use crate::state::{State, StateError};
+
+/// The folder in which tables are.
+const PLACE: &str = "/dev/shm";
+/// The variable that names another one.
+pub const VARIABLE: &str = "ROWLOCK_TABLE";
+/// The name of the file with the shared words. It ends with the version of its format.
+const PAGE: &str = "page-1";
+/// The largest version of a table, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// A table, as long as this process uses it. The last process removes it.
+#[derive(Debug)]
+pub struct Table {
+    folder: SharedFolder,
+    page: Page,
+    /// The last version that was read.
+    known: Mutex<Option<(u64, Arc<State>)>>,
+}
+
+/// Upper bounds of the times of switches, to within a factor of two. `None` without switches.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// How late half of them began after their boundaries.
+    pub lateness_median: Option<Span>,
+    /// How late 90 % began.
+    pub lateness_90_percent: Option<Span>,
+    /// How long half of them took.
+    pub duration_median: Option<Span>,
+    /// How long 90 % took.
+    pub duration_90_percent: Option<Span>,
+}
+
+/// The reason why a table cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// Its folder cannot be used.
+    #[error("cannot use the table of jobs in {}: {why}; {VARIABLE} names another folder for it", place.display())]
+    Folder {
+        /// The folder.
+        place: PathBuf,
+        /// The reason.
+        #[source]
+        why: io::Error,
+    },
+    /// A version is damaged.
+    #[error("the table of jobs in {} is damaged: {why}; it vanishes when the last job of this user has ended", place.display())]
+    Damaged {
+        /// The folder.
+        place: PathBuf,
+        /// The reason.
+        why: String,
+    },
+}
+
+/// The folder around the tables of this machine.
+pub fn place() -> PathBuf {
+    std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map_or_else(|| PLACE.into(), PathBuf::from)
+}
+
+impl Table {
+    /// Enters the table in a folder, and creates it if there is none: with the jobs of `empty`.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn enter(place: &Path, empty: impl FnOnce() -> State) -> Result<Table, TableError> {
+        let folder = SharedFolder::enter(place, &SharedFolder::common_name());
+        let table = Table::open(folder.map_err(|why| folder_error(place, why))?)?;
+        if table.page.latest() == 0 {
+            let first = Version::first();
+            table.write(first, &empty())?;
+            if !table.page.commit(0, first.0) {
+                // Another process was faster.
+                let _ = table.folder.remove(&first.file());
+            }
+        }
+        Ok(table)
+    }
+
+    /// Enters the table in a folder. Returns `None` if there is none.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn find(place: &Path) -> Result<Option<Table>, TableError> {
+        let found = SharedFolder::find(place, &SharedFolder::common_name()).map_err(|why| folder_error(place, why))?;
+        let table = found.map(Table::open).transpose()?;
+        // Its first user may not have made a version yet.
+        Ok(table.filter(|table| table.page.latest() != 0))
+    }
+
+    fn open(folder: SharedFolder) -> Result<Table, TableError> {
+        let mapped = folder.map(PAGE, page::LENGTH).map(|mapping| Page::new(&mapping));
+        match mapped.map_err(|why| folder_error(folder.path(), why))? {
+            Some(page) => Ok(Table { folder, page, known: Mutex::new(None) }),
+            None => Err(folder_error(folder.path(), io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// How late the switches of all jobs were, and how long they took, since the table was made.
+    pub fn times(&self) -> Times {
+        let (lateness, duration) = (self.page.lateness(), self.page.duration());
+        Times {
+            lateness_median: lateness.quantile(500),
+            lateness_90_percent: lateness.quantile(900),
+            duration_median: duration.quantile(500),
+            duration_90_percent: duration.quantile(900),
+        }
+    }
+
+    pub(crate) fn page(&self) -> &Page {
+        &self.page
+    }
+
+    /// The latest version.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn state(&self) -> Result<Arc<State>, TableError> {
+        self.latest().map(|(_, state)| state)
+    }
+
+    /// The latest version and its number, which no other version of this table has.
+    pub(crate) fn latest(&self) -> Result<(u64, Arc<State>), TableError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let latest = self.page.latest();
+            if let Some(known) = known.as_ref().filter(|known| known.0 == latest) {
+                return Ok(known.clone());
+            }
+            let read = self.folder.read(&Version(latest).file(), LARGEST);
+            if self.page.latest() != latest {
+                // It may have been removed.
+                continue;
+            }
+            let bytes = read.map_err(|why| self.damaged(why))?;
+            let state = State::from_bytes(&bytes).map_err(|why| self.damaged(why))?;
+            return Ok(known.insert((latest, Arc::new(state))).clone());
+        }
+    }
+
+    /// Changes the table, and wakes the agents of all jobs. Jobs whose agents have ended are gone
+    /// before. The change may be applied several times, to versions of which only one is kept.
+    ///
+    /// # Errors
+    /// [`TableError`], as the inner error or that of the change. Nothing has changed then.
+    pub fn update<T, E>(&self, change: impl Fn(&mut State, Instant) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<TableError> + From<StateError>,
+    {
+        loop {
+            let (latest, state) = self.latest()?;
+            let mut next = State::clone(&state);
+            let now = clock::now();
+            let ended = next.release_ended(Identity::is_alive, now)?;
+            let done = change(&mut next, now)?;
+            let version = Version(latest).next();
+            self.write(version, &next)?;
+            if self.page.commit(latest, version.0) {
+                let _ = self.folder.remove(&Version(latest).file());
+                ended.into_iter().for_each(|job| self.remove_processes(job));
+                return Ok(done);
+            }
+            let _ = self.folder.remove(&version.file());
+        }
+    }
+
+    /// The list of a job's processes, which is created if there is none.
+    pub(crate) fn processes(&self, job: JobId) -> io::Result<ProcessList> {
+        let mapping = self.folder.map(&format!("processes-{job}"), process_list::LENGTH)?;
+        ProcessList::new(&mapping).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Removes it.
+    pub(crate) fn remove_processes(&self, job: JobId) {
+        let _ = self.folder.remove(&format!("processes-{job}"));
+    }
+
+    fn write(&self, version: Version, state: &State) -> Result<(), TableError> {
+        let created = self.folder.create_file(&version.file(), &state.to_bytes());
+        created.map_err(|why| folder_error(self.folder.path(), why))
+    }
+
+    fn damaged(&self, why: impl ToString) -> TableError {
+        TableError::Damaged { place: self.folder.path().to_owned(), why: why.to_string() }
+    }
+}
+
+fn folder_error(place: &Path, why: io::Error) -> TableError {
+    TableError::Folder { place: place.to_owned(), why }
+}
+
+/// The name of a version: its number in the upper half, and in the lower half a number that differs
+/// between processes and attempts, since several can write the same next version at a time.
+#[derive(Clone, Copy, Debug)]
+struct Version(u64);
+
+impl Version {
+    fn new(number: u32) -> Version {
+        static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
+        // Process IDs are below 2^22.
+        let attempt = ATTEMPTS.fetch_add(1, Relaxed) << 22 | Identity::own().pid & 0x3f_ffff;
+        Version(u64::from(number) << 32 | u64::from(attempt))
+    }
+
+    fn first() -> Version {
+        Version::new(1)
+    }
+
+    fn next(self) -> Version {
+        // Zero means that there is no version.
+        Version::new(((self.0 >> 32) as u32).checked_add(1).unwrap_or(1))
+    }
+
+    fn file(self) -> String {
+        format!("version-{:x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use std::collections::BTreeSet;
+
+use policy::gang::Gang;
+use policy::layout::Request;
+
+use super::*;
+use crate::agent::AgentError;
+use crate::state::Entering;
+use crate::topology::Topology;
+
+fn empty() -> State {
+    State::new(Topology::of_cpus(&[0, 1]), Span::from_millis(20))
+}
+
+fn entering(command: &str, agent: Identity) -> Entering {
+    Entering {
+        agent,
+        command: command.to_owned(),
+        ranks: 2,
+        request: Some(Request::Ranks(2)),
+        weight: 1,
+        gang: Gang::Strict,
+    }
+}
+
+fn enter(table: &Table, command: &str) -> JobId {
+    let entering = entering(command, Identity::own());
+    table.update(|state, now| Ok::<_, AgentError>(state.enter(&entering, now)?)).unwrap()
+}
+
+fn commands(table: &Table) -> BTreeSet<String> {
+    table.state().unwrap().jobs().map(|(_, job)| job.command.clone()).collect()
+}
+
+/// The names of the files of a table that begin like this.
+fn files(table: &Table, prefix: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(table.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
+#[test]
+fn all_users_see_the_changes_of_each_and_the_last_one_removes_the_table() {
+    let place = tempfile::tempdir().unwrap();
+    assert!(Table::find(place.path()).unwrap().is_none());
+    let first = Table::enter(place.path(), empty).unwrap();
+    let second = Table::enter(place.path(), || panic!("there is a table")).unwrap();
+    enter(&first, "a");
+    enter(&second, "b");
+    for table in [&first, &second] {
+        assert_eq!(commands(table), ["a", "b"].map(str::to_owned).into());
+    }
+    drop(first);
+    let third = Table::find(place.path()).unwrap().unwrap();
+    drop(second);
+    assert_eq!(commands(&third).len(), 2);
+    drop(third);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn no_change_is_lost_if_many_are_made_at_once_and_only_the_latest_version_remains() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    let within = place.path();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let table = Table::find(within).unwrap().unwrap();
+                for number in 0..20 {
+                    enter(&table, &format!("{thread} {number}"));
+                }
+            });
+        }
+    });
+    assert_eq!(commands(&table).len(), 80);
+    assert_eq!(files(&table, "version-").len(), 1);
+}
+
+#[test]
+fn the_job_of_an_agent_that_has_ended_is_gone_with_the_next_change() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    let ended = Identity { pid: Identity::own().pid, started: 1 };
+    let entering = entering("ended", ended);
+    // It is entered after those that have ended are released.
+    let job = table.update(|state, now| Ok::<_, AgentError>(state.enter(&entering, now)?)).unwrap();
+    drop(table.processes(job).unwrap());
+    assert_eq!(files(&table, "processes-").len(), 1);
+    enter(&table, "alive");
+    assert_eq!(commands(&table), ["alive".to_owned()].into());
+    assert!(files(&table, "processes-").is_empty());
+}
+
+#[test]
+fn a_refused_change_changes_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    let refused = table.update(|state, now| Ok::<(), AgentError>(state.set_held(JobId(7), true, now)?));
+    assert_eq!(refused.unwrap_err().to_string(), "there is no job 7; `rowlock jobs` lists all jobs");
+    assert_eq!(files(&table, "version-").len(), 1);
+}
+
+#[test]
+fn a_damaged_version_is_an_error_that_names_the_folder() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    let [version] = &files(&table, "version-")[..] else { panic!() };
+    for damage in ["", "{", "{}", "[1]", "null", "\u{0}"] {
+        std::fs::write(table.path().join(version), damage).unwrap();
+        let other = Table::enter(place.path(), empty).unwrap();
+        let said = other.state().unwrap_err().to_string();
+        assert!(said.contains("is damaged") && said.contains(place.path().to_str().unwrap()), "{said}");
+    }
+}
