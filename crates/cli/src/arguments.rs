@@ -3,6 +3,7 @@
 pub(crate) mod exchange;
 mod gnu;
 pub(crate) mod paper;
+pub(crate) mod prun;
 pub(crate) mod sort;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use measure::explore::variants::StructureChange;
 use pipeline::structure::{KEYS, Structure};
+use policy::JobId;
 use policy::waiting::WaitingRule;
 use report::words;
 use scenario::Scheduler;
@@ -88,6 +90,27 @@ pub(crate) enum Command {
     /// Explain one column of a CSV file by others: ordinary least squares with standard errors and
     /// p values
     Regress(Regress),
+    /// Start a parallel job that shares this machine with others in turns, so that each runs as if
+    /// alone in its turn
+    Prun(prun::Prun),
+    /// List the jobs that `rowlock prun` has started, and whose turn it is
+    Jobs(prun::Jobs),
+    /// Send a signal to all ranks of a job
+    Kill(prun::Kill),
+    /// Stop a job until `rowlock resume`
+    Hold {
+        /// The number of the job, as `rowlock jobs` lists it
+        #[arg(value_name = "ID", value_parser = prun::job)]
+        job: JobId,
+    },
+    /// Let a held job go on
+    Resume {
+        /// The number of the job, as `rowlock jobs` lists it
+        #[arg(value_name = "ID", value_parser = prun::job)]
+        job: JobId,
+    },
+    /// Change how a job takes turns
+    Set(prun::Set),
 }
 
 #[derive(Debug, Args)]

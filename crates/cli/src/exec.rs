@@ -37,7 +37,7 @@ fn prepare(arguments: &arguments::Exec) -> Result<Launch, Stop> {
 }
 
 /// This machine's costs: the calibrated ones, or else those of a brief measurement.
-fn costs() -> Costs {
+pub(crate) fn costs() -> Costs {
     host::calibration::cached_costs().unwrap_or_else(wait::calibrate::briefly)
 }
 

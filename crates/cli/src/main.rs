@@ -8,12 +8,14 @@ mod doctor;
 mod exchange;
 mod exec;
 mod input;
+mod jobs;
 mod output;
 mod paper;
 mod pipeline;
 mod policies;
 mod precision;
 mod progress;
+mod prun;
 mod regress;
 mod results;
 mod run;
@@ -64,6 +66,12 @@ fn command() -> ExitCode {
         Command::Import(arguments) => exchange::import(&arguments),
         Command::Export(arguments) => exchange::export(&arguments),
         Command::Regress(arguments) => regress::regress(&arguments),
+        Command::Prun(arguments) => prun::prun(&arguments),
+        Command::Jobs(arguments) => jobs::jobs(&arguments),
+        Command::Kill(arguments) => jobs::kill(&arguments),
+        Command::Hold { job } => jobs::hold(job, true),
+        Command::Resume { job } => jobs::hold(job, false),
+        Command::Set(arguments) => jobs::set(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

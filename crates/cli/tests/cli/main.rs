@@ -26,6 +26,7 @@ mod paper_fg;
 mod paper_threads;
 mod pipeline;
 mod planted;
+mod prun;
 mod refusals;
 mod regress;
 mod sort;

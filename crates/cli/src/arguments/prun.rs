@@ -1,0 +1,201 @@
+//! The arguments of `rowlock prun` and of the commands for its jobs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use cosched::SLICES;
+use policy::gang::Gang;
+use policy::layout::Shape;
+use policy::turn::LARGEST_WEIGHT;
+use policy::waiting::WaitingRule;
+use policy::{CpuSet, JobId, Span};
+
+use super::{TextOrJson, one_of};
+
+/// The ways to share this machine.
+const WAYS: [Gang; 3] = [Gang::Adaptive, Gang::Strict, Gang::None];
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Prun {
+    /// Start N ranks, each on cores of its own if there are enough [default: one rank that has all
+    /// CPUs of the caller]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) ranks: Option<u32>,
+    /// Give each rank K cores, and set OMP_NUM_THREADS to their CPUs if it is unset
+    #[arg(short = 'c', long = "cores", value_name = "K", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) cores: Option<u32>,
+    /// Ask for this rectangle of cores, as in 4x2: columns of cores, rows of cores with a common
+    /// cache
+    #[arg(long, value_name = "SIZE", conflicts_with = "cores")]
+    pub(crate) mesh: Option<Shape>,
+    /// When the job takes turns: adaptive (if its threads spin), strict (always), none (never)
+    #[arg(long, value_name = "HOW", default_value = "adaptive", value_parser = one_of(&WAYS, Gang::name))]
+    pub(crate) how: Gang,
+    /// How long a turn lasts, from 5 ms to 10 s; the first job decides for all that run beside it
+    /// [default: 20 ms]
+    #[arg(long, value_name = "TIME", value_parser = slice)]
+    pub(crate) slice: Option<Span>,
+    /// The job's share of the turns, relative to other jobs
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST_WEIGHT)))]
+    pub(crate) weight: u32,
+    /// How threads wait: a waiting rule, as `rowlock policies` lists them, or none to leave the
+    /// program as it is
+    #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = wait)]
+    pub(crate) wait: Wait,
+    /// Whether each rank is bound to the CPUs of its cores
+    #[arg(long, value_name = "TO", value_enum, default_value_t)]
+    pub(crate) bind: Bind,
+    /// Which ranks read standard input
+    #[arg(long, value_name = "RANKS", value_enum, default_value_t)]
+    pub(crate) stdin: Stdin,
+    /// Begin each line of output with the rank that wrote it
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) label: bool,
+    /// Write the output of each rank to a file, in whose name %r is the rank
+    #[arg(long, value_name = "FILE-%r")]
+    pub(crate) output: Option<PathBuf>,
+    /// End the job after this time, as in "10 min", with exit code 124
+    #[arg(long, value_name = "TIME", value_parser = measure::explore::parse_time_limit)]
+    pub(crate) time_limit: Option<Duration>,
+    /// Use only these CPUs, as in 0-3,8
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuSet>,
+    /// Start the ranks in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) chdir: Option<PathBuf>,
+    /// Set a variable of the ranks; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Say on standard error on which CPUs each rank is
+    #[arg(long)]
+    pub(crate) report_bindings: bool,
+    /// Say what would be started and where, and start nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The program with its arguments, preferably after `--`; another one, with ranks of its own,
+    /// after ` : `, as in `prun -n 1 -- master : -n 3 worker`
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+const EXIT_CODES: &str = "This ends with the exit code of the first rank whose code is not 0, which ends all others, or with \
+                          128 and the number of the signal that has ended it. 127: there is no such program; 126: it \
+                          cannot be executed; 124: the time limit; 2: bad arguments.";
+
+/// How threads wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// As the program was written.
+    AsWritten,
+    /// By a rule.
+    By(WaitingRule),
+}
+
+/// Where ranks are bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Bind {
+    /// The CPUs of their cores
+    #[default]
+    Cores,
+    /// Nowhere
+    None,
+}
+
+/// The ranks that read standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stdin {
+    /// Rank 0
+    #[default]
+    #[value(name = "0")]
+    First,
+    /// All ranks
+    All,
+    /// None
+    None,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    /// Print the jobs again each second, until Ctrl-C
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) watch: bool,
+    /// How to print them
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// The number of the job, as `rowlock jobs` lists it
+    #[arg(value_name = "ID", value_parser = job)]
+    pub(crate) job: JobId,
+    /// The signal for its ranks: HUP, INT, QUIT, TERM, KILL, USR1, USR2, or a number
+    #[arg(long, short, value_name = "S", default_value = "TERM", value_parser = signal)]
+    pub(crate) signal: i32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// The number of the job, as `rowlock jobs` lists it
+    #[arg(value_name = "ID", value_parser = job)]
+    pub(crate) job: JobId,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Change {
+    /// Its share of the turns, relative to other jobs
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST_WEIGHT)))]
+    pub(crate) weight: Option<u32>,
+    /// When it takes turns: adaptive, strict or none
+    #[arg(long, value_name = "HOW", value_parser = one_of(&WAYS, Gang::name))]
+    pub(crate) how: Option<Gang>,
+}
+
+fn slice(text: &str) -> Result<Span, String> {
+    let slice: Span = text.parse().map_err(|why: policy::ParseSpanError| why.to_string())?;
+    if SLICES.contains(&slice) {
+        return Ok(slice);
+    }
+    Err(format!("a slice lasts from {} to {}", SLICES.start(), SLICES.end()))
+}
+
+fn wait(text: &str) -> Result<Wait, String> {
+    if text == "none" { Ok(Wait::AsWritten) } else { super::rule(text).map(Wait::By) }
+}
+
+pub(super) fn job(text: &str) -> Result<JobId, &'static str> {
+    text.parse().map(JobId).map_err(|_| "it is not the number of a job; `rowlock jobs` lists all jobs")
+}
+
+fn variable(text: &str) -> Result<(String, String), &'static str> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn signal(text: &str) -> Result<i32, &'static str> {
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    let number = match name {
+        "HUP" => 1,
+        "INT" => 2,
+        "QUIT" => 3,
+        "KILL" => 9,
+        "USR1" => 10,
+        "USR2" => 12,
+        "TERM" => 15,
+        "STOP" | "TSTP" | "CONT" => return Err("`rowlock hold` stops a job, and `rowlock resume` lets it go on"),
+        number => number.parse().map_err(|_| "there is no such signal")?,
+    };
+    // The numbers of SIGCONT, SIGSTOP and SIGTSTP.
+    match number {
+        18..=20 => Err("`rowlock hold` stops a job, and `rowlock resume` lets it go on"),
+        1..=31 => Ok(number),
+        _ => Err("there is no such signal"),
+    }
+}

@@ -1,0 +1,201 @@
+//! `rowlock jobs`, `kill`, `hold`, `resume` and `set`: see and change the jobs of `rowlock prun`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use cosched::{AgentError, Job, State, Table, TableError};
+use policy::coscheduler::JobFacts;
+use policy::gang::{Action, Class};
+use policy::layout::Rectangle;
+use policy::{Instant, JobId, Span};
+use report::table::Table as TextTable;
+use report::words::word;
+use serde::Serialize;
+
+use crate::arguments::prun::{Jobs, Kill, Set};
+use crate::output::{print, print_as};
+use crate::signals::Signals;
+use crate::stop::{OrStop, Stop};
+
+/// The time between two lists.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The width of the table.
+const WIDTH: usize = 100;
+
+/// Lists all jobs.
+pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
+    if !arguments.watch {
+        let list = List::read()?;
+        return print_as(arguments.format, || list.text(), &list, "the jobs");
+    }
+    let signals = Signals::catch().or_failed()?;
+    while !signals.cancel().load(std::sync::atomic::Ordering::Acquire) {
+        // Clears the screen first.
+        print(&List::read()?.text())?;
+        std::thread::sleep(INTERVAL);
+    }
+    Err(signals.interruption())
+}
+
+/// Sends a signal to the agent of a job, which passes it on to all ranks.
+pub(crate) fn kill(arguments: &Kill) -> Result<(), Stop> {
+    let table = find(arguments.job)?;
+    let state = table.state().or_failed()?;
+    let agent = state.job(arguments.job).or_input()?.agent();
+    cosched::processes::signal(agent, arguments.signal).or_failed()
+}
+
+/// Holds a job, or lets it go on.
+pub(crate) fn hold(job: JobId, is_held: bool) -> Result<(), Stop> {
+    change(job, |state, now| Ok(state.set_held(job, is_held, now)?))
+}
+
+/// Changes how a job takes turns.
+pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
+    let (job, changes) = (arguments.job, &arguments.change);
+    change(job, |state, now| {
+        changes.weight.map_or(Ok(()), |weight| state.set_weight(job, weight, now))?;
+        changes.how.map_or(Ok(()), |how| state.set_gang(job, how, now))?;
+        Ok(())
+    })
+}
+
+fn change(job: JobId, change: impl Fn(&mut State, Instant) -> Result<(), AgentError>) -> Result<(), Stop> {
+    match find(job)?.update(change) {
+        Err(AgentError::State(why)) => Err(Stop::Input(why.into())),
+        done => done.or_failed(),
+    }
+}
+
+fn table() -> Result<Option<Table>, TableError> {
+    Table::find(&cosched::place())
+}
+
+fn find(job: JobId) -> Result<Table, Stop> {
+    let unknown = || cosched::StateError::Unknown(job);
+    table().or_failed()?.ok_or_else(unknown).or_input()
+}
+
+/// All jobs, as `rowlock jobs` prints them.
+#[derive(Serialize)]
+struct List {
+    schema_version: u32,
+    /// How long a turn lasts.
+    slice_ns: Option<u64>,
+    jobs: Vec<Row>,
+    switches: Option<Switches>,
+}
+
+/// The times of switches of all jobs, each to within a factor of two.
+#[derive(Serialize)]
+struct Switches {
+    lateness_median_ns: u64,
+    lateness_90_percent_ns: u64,
+    duration_median_ns: u64,
+    duration_90_percent_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    job: u32,
+    agent: u32,
+    ranks: u32,
+    state: &'static str,
+    how: Option<&'static str>,
+    class: Option<&'static str>,
+    weight: Option<u32>,
+    cells: Option<String>,
+    /// The slices that the job is in, from 0.
+    slices: Vec<usize>,
+    seconds: f64,
+    command: String,
+}
+
+impl List {
+    fn read() -> Result<List, Stop> {
+        let Some(table) = table().or_failed()? else {
+            return Ok(List { schema_version: 1, slice_ns: None, jobs: Vec::new(), switches: None });
+        };
+        let state = table.state().or_failed()?;
+        let now = cosched::now();
+        let rows = state.jobs().map(|(id, job)| row(&state, id, job, now)).collect();
+        let nanos = |span: Option<Span>| span.map(Span::as_nanos);
+        let times = table.times();
+        let switches = nanos(times.lateness_median).map(|lateness_median_ns| Switches {
+            lateness_median_ns,
+            lateness_90_percent_ns: nanos(times.lateness_90_percent).unwrap_or(0),
+            duration_median_ns: nanos(times.duration_median).unwrap_or(0),
+            duration_90_percent_ns: nanos(times.duration_90_percent).unwrap_or(0),
+        });
+        Ok(List { schema_version: 1, slice_ns: Some(state.slice().as_nanos()), jobs: rows, switches })
+    }
+
+    fn text(&self) -> String {
+        if self.jobs.is_empty() {
+            return "no jobs\n".to_owned();
+        }
+        let columns = ["job", "state", "how", "class", "cells", "slices", "weight", "ranks", "seconds", "command"];
+        let mut table = TextTable::new(columns, 6);
+        for row in &self.jobs {
+            let slices: Vec<String> = row.slices.iter().map(ToString::to_string).collect();
+            table.row([
+                Some(row.job.to_string()),
+                Some(row.state.to_owned()),
+                row.how.map(str::to_owned),
+                row.class.map(str::to_owned),
+                row.cells.clone(),
+                Some(slices.join(",")).filter(|slices| !slices.is_empty()),
+                row.weight.map(|weight| weight.to_string()),
+                Some(row.ranks.to_string()),
+                Some(format!("{:.0}", row.seconds)),
+                Some(word(&row.command).into_owned()),
+            ]);
+        }
+        let mut text = table.render(WIDTH);
+        if let Some(switches) = &self.switches {
+            let micros = |nanos: u64| Span::from_nanos(nanos).to_string();
+            let _ = writeln!(
+                text,
+                "switches: at most {} late in the median and {} in 90 %; they take at most {} and {}",
+                micros(switches.lateness_median_ns),
+                micros(switches.lateness_90_percent_ns),
+                micros(switches.duration_median_ns),
+                micros(switches.duration_90_percent_ns)
+            );
+        }
+        text
+    }
+}
+
+fn row(state: &State, id: JobId, job: &Job, now: Instant) -> Row {
+    let facts = state.facts(id);
+    let is_in = |jobs: &[(JobId, Rectangle)]| jobs.iter().any(|&(other, _)| other == id);
+    let slices = state.slices(now).iter().enumerate().filter(|(_, slice)| is_in(&slice.jobs)).map(|(number, _)| number);
+    Row {
+        job: id.0,
+        agent: job.agent().pid,
+        ranks: job.ranks,
+        state: match state.action(id, now) {
+            None => "suspended",
+            _ if job.is_held => "held",
+            Some(Action::Stop) => "waits",
+            Some(_) => "runs",
+        },
+        how: facts.map(|facts| facts.gang.name()),
+        class: facts.and_then(class),
+        weight: facts.map(|facts| facts.weight),
+        cells: job.cells.map(|cells| format!("{}+{}+{}", cells.shape, cells.column, cells.row)),
+        slices: slices.collect(),
+        seconds: now.since(job.entered).as_secs_f64(),
+        command: job.command.clone(),
+    }
+}
+
+fn class(facts: JobFacts) -> Option<&'static str> {
+    match facts.class {
+        Class::Unknown => None,
+        Class::Spins => Some("spins"),
+        Class::Blocks => Some("blocks"),
+        Class::Computes => Some("computes"),
+    }
+}

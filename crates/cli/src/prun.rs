@@ -1,0 +1,327 @@
+//! `rowlock prun`: starts a parallel job that shares this machine with others in turns.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use ::exec::{Launch, end_as};
+use cosched::placement::{Demand, DoesNotFit};
+use cosched::ranks::{Input, Io, Listener, Output, RankStart, Ranks, StartError};
+use cosched::topology::Topology;
+use cosched::{Agent, Entering, State, Table};
+use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
+use policy::waiting::{Costs, WaitingRule};
+use policy::{CpuId, JobId, Span};
+use sys::identity::Identity;
+
+use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
+use crate::output::{print, print_message};
+use crate::stop::{OrStop, Stop};
+
+/// The variable with the number of the job.
+const JOB: &str = "ROWLOCK_JOB";
+/// How long a turn lasts if no job says so.
+const SLICE: Span = Span::from_millis(20);
+
+/// Runs a job to its end, and ends this process as it did.
+pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
+    let plan = Plan::new(arguments)?;
+    if arguments.dry_run {
+        return print(&plan.describe()?);
+    }
+    // A job within a job is a part of it: it takes turns together with all of it.
+    let outer = std::env::var_os(JOB);
+    let agent = if outer.is_none() { Some(plan.enter()?) } else { None };
+    let (topology, cells) = match &agent {
+        Some(agent) => {
+            let state = agent.state().or_failed()?;
+            (state.topology().clone(), agent.cells().or_failed()?)
+        }
+        None => (plan.topology(), None),
+    };
+    let cpus = plan.cpus(&topology, cells);
+    if arguments.report_bindings {
+        print_message(plan.bindings(cpus.as_deref()));
+    }
+    let starts = plan.starts(agent.as_ref().map(Agent::job), cpus);
+    let ranks = Ranks::start(starts, &plan.io(), |rank, command| plan.launch(rank).spawn(command));
+    let ranks = ranks.map_err(not_started)?;
+    let mut turns = Turns { agent };
+    if let Some(agent) = &mut turns.agent {
+        agent.start(ranks.keepers()).or_failed()?;
+    }
+    let ended = ranks.supervise(&mut turns, arguments.time_limit).or_failed()?;
+    if let Some(Err(why)) = turns.agent.map(Agent::leave) {
+        print_message(format_args!("rowlock: the job has not taken turns to its end: {why}"));
+    }
+    if let Some(cause) = ended.cause() {
+        print_message(format_args!("rowlock: {cause}"));
+    }
+    if let Some(why) = ended.lost_output {
+        print_message(format_args!("rowlock: a part of the output is lost: {why}"));
+    }
+    end_as(ended.status)
+}
+
+/// What a job has besides its ranks.
+struct Turns {
+    agent: Option<Agent>,
+}
+
+impl Turns {
+    fn set_suspended(&self, is_suspended: bool) {
+        if let Some(Err(why)) = self.agent.as_ref().map(|agent| agent.set_suspended(is_suspended)) {
+            print_message(format_args!("rowlock: {why}"));
+        }
+    }
+}
+
+impl Listener for Turns {
+    fn suspend(&mut self) {
+        self.set_suspended(true);
+    }
+
+    fn resume(&mut self) {
+        self.set_suspended(false);
+    }
+
+    fn is_running(&self) -> bool {
+        self.agent.as_ref().is_none_or(Agent::is_running)
+    }
+}
+
+/// What the arguments ask for.
+struct Plan<'a> {
+    arguments: &'a Prun,
+    /// The program of each rank.
+    launches: Vec<Launch>,
+    /// The number of the program of each rank.
+    programs: Vec<usize>,
+    /// The CPUs that the job may use.
+    permitted: Vec<u32>,
+    /// Why ranks are not bound, if they are not.
+    unbound: Option<String>,
+}
+
+impl Plan<'_> {
+    fn new(arguments: &Prun) -> Result<Plan<'_>, Stop> {
+        let permitted = permitted(arguments)?;
+        if let Some(folder) = &arguments.chdir {
+            std::env::set_current_dir(folder)
+                .map_err(|why| Stop::Input(anyhow::anyhow!("cannot start ranks in {}: {why}", folder.display())))?;
+        }
+        let (mut launches, mut programs) = (Vec::new(), Vec::new());
+        for (ranks, words) in parts(arguments)? {
+            let Some((command, words)) = words.split_first() else {
+                return Err(Stop::Input(anyhow::anyhow!("there is no program beside ` : `")));
+            };
+            let launch = Launch::new(command, words, rule(arguments.wait), costs(arguments.wait)).or_failed()?;
+            launch.check()?;
+            if let (Wait::By(_), Some((program, obstacle))) = (arguments.wait, launch.obstacle()) {
+                print_message(format_args!("rowlock: {} {obstacle}", program.display()));
+            }
+            programs.extend((0..ranks).map(|_| launches.len()));
+            launches.push(launch);
+        }
+        let unbound = match (arguments.bind, sys::cpus::quota()) {
+            (Bind::None, _) => Some("as asked".to_owned()),
+            (Bind::Cores, Some(quota)) if quota < permitted.len() as f64 => Some(format!(
+                "because a quota allows {quota:.1} of {} CPUs, so that a bound rank would wait while CPUs are idle",
+                permitted.len()
+            )),
+            _ => None,
+        };
+        Ok(Plan { arguments, launches, programs, permitted, unbound })
+    }
+
+    fn ranks(&self) -> u32 {
+        self.programs.len() as u32
+    }
+
+    fn launch(&self, rank: u32) -> &Launch {
+        &self.launches[self.programs[rank as usize]]
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::of_this_machine(&self.permitted)
+    }
+
+    /// The cells that the job asks for.
+    fn demand(&self) -> Demand {
+        let &Prun { ranks, cores: cells_per_rank, mesh: shape, .. } = self.arguments;
+        let ranks = (ranks.is_some() || self.launches.len() > 1).then(|| self.ranks());
+        Demand { ranks, cells_per_rank, shape }
+    }
+
+    /// The request for them. `None` if the job may use none of the machine's CPUs.
+    fn request(&self, topology: &Topology) -> Result<Option<Request>, DoesNotFit> {
+        let has_cells = !topology.cells_of(&self.permitted).is_empty();
+        has_cells.then(|| self.demand().request(topology, &self.permitted)).transpose()
+    }
+
+    /// Enters the job into the table.
+    fn enter(&self) -> Result<Agent, Stop> {
+        let slice = self.arguments.slice;
+        let empty = || State::new(self.topology(), slice.unwrap_or(SLICE));
+        let table = Table::enter(&cosched::place(), empty).or_failed()?;
+        let state = table.state().or_failed()?;
+        self.request(state.topology()).or_input()?;
+        if let Some(slice) = slice.filter(|&slice| slice != state.slice()) {
+            print_message(format_args!(
+                "rowlock: turns last {} instead of {slice}, as the first of the present jobs has asked for",
+                state.slice()
+            ));
+        }
+        let entering = |state: &State| Entering {
+            agent: Identity::own(),
+            command: self.command(),
+            ranks: self.ranks(),
+            request: self.request(state.topology()).ok().flatten(),
+            weight: self.arguments.weight,
+            gang: self.arguments.how,
+        };
+        Agent::enter(table, entering).or_failed()
+    }
+
+    /// The CPUs of each rank. `None` if they are not bound.
+    fn cpus(&self, topology: &Topology, cells: Option<Rectangle>) -> Option<Vec<Vec<u32>>> {
+        if self.unbound.is_some() {
+            return None;
+        }
+        cells.map(|cells| self.demand().cpus_of_ranks(topology, cells, &self.permitted))
+    }
+
+    fn starts(&self, job: Option<JobId>, cpus: Option<Vec<Vec<u32>>>) -> Vec<RankStart> {
+        let mut cpus = cpus.map(Vec::into_iter);
+        let start = |rank: u32| {
+            let cpus = cpus.as_mut().and_then(Iterator::next);
+            let mut command = self.launch(rank).command(matches!(self.arguments.wait, Wait::By(_)));
+            if let Some(job) = job {
+                command.env(JOB, job.to_string());
+            }
+            command.envs(self.arguments.env.iter().map(|(name, value)| (name, value)));
+            self.set_threads(&mut command, cpus.as_ref().map(Vec::len));
+            RankStart { command, cpus }
+        };
+        (0..self.ranks()).map(start).collect()
+    }
+
+    /// Tells OpenMP how many threads a rank has room for.
+    fn set_threads(&self, command: &mut Command, cpus: Option<usize>) {
+        const THREADS: &str = "OMP_NUM_THREADS";
+        let is_set = std::env::var_os(THREADS).is_some() || self.arguments.env.iter().any(|(name, _)| name == THREADS);
+        if let (Some(cores), false) = (self.arguments.cores, is_set) {
+            command.env(THREADS, cpus.unwrap_or(cores as usize).to_string());
+        }
+    }
+
+    fn io(&self) -> Io {
+        let input = match self.arguments.stdin {
+            Stdin::First => Input::First,
+            Stdin::All => Input::All,
+            Stdin::None => Input::None,
+        };
+        let output = match &self.arguments.output {
+            Some(path) => Output::File(path.clone()),
+            None if self.arguments.label => Output::Labelled,
+            None => Output::Inherited,
+        };
+        Io { input, output }
+    }
+
+    /// The command, for people.
+    fn command(&self) -> String {
+        let words: Vec<_> = self.arguments.command.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    /// The CPUs of each rank, in words.
+    fn bindings(&self, cpus: Option<&[Vec<u32>]>) -> String {
+        match (&self.unbound, cpus) {
+            (Some(why), _) => format!("rowlock: ranks are not bound to CPUs, {why}"),
+            (None, None) => "rowlock: ranks are not bound to CPUs, because the job is a part of another, or its CPUs \
+                             are not in the table"
+                .to_owned(),
+            (None, Some(cpus)) => {
+                let lines = cpus.iter().enumerate().map(|(rank, cpus)| format!("  rank {rank}: {}", list(cpus)));
+                format!("rowlock: CPUs of each rank\n{}", lines.collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+
+    /// What would be started, in words.
+    fn describe(&self) -> Result<String, Stop> {
+        let topology = &self.topology();
+        let request = self.request(topology).or_input()?;
+        let cells = request.and_then(|request| Partitioner::default().find(&Occupancy::new(topology.mesh()), request));
+        let cpus = self.cpus(topology, cells);
+        let (ranks, mesh) = (self.ranks(), topology.mesh());
+        let mut text = format!("would start {ranks} ranks of `{}` on a mesh of {mesh} cores\n", self.command());
+        text += &self.bindings(cpus.as_deref()).replace("rowlock: ", "");
+        Ok(text + "\n")
+    }
+}
+
+/// The CPUs that the job may use.
+fn permitted(arguments: &Prun) -> Result<Vec<u32>, Stop> {
+    let allowed = sys::cpus::allowed().or_failed()?;
+    let Some(asked) = &arguments.cpus else { return Ok(allowed) };
+    let missing: Vec<u32> = asked.iter().map(|CpuId(cpu)| cpu).filter(|cpu| !allowed.contains(cpu)).collect();
+    if !missing.is_empty() {
+        let (missing, allowed) = (list(&missing), list(&allowed));
+        return Err(Stop::Input(anyhow::anyhow!("--cpus: CPU {missing} may not be used here; allowed are {allowed}")));
+    }
+    Ok(asked.iter().map(|CpuId(cpu)| cpu).collect())
+}
+
+fn list(cpus: &[u32]) -> String {
+    let mut set = policy::CpuSet::default();
+    cpus.iter().for_each(|&cpu| set.insert(CpuId(cpu)));
+    set.to_string()
+}
+
+/// The programs with the number of their ranks: divided at ` : `, each but the first may begin with
+/// `-n N`.
+fn parts(arguments: &Prun) -> Result<Vec<(u32, &[OsString])>, Stop> {
+    let mut parts = Vec::new();
+    for (number, words) in arguments.command.split(|word| word == ":").enumerate() {
+        let part = match words {
+            [option, ranks, words @ ..] if number > 0 && option == "-n" => {
+                let ranks =
+                    ranks.to_str().and_then(|ranks| ranks.parse().ok()).filter(|ranks| (1..=65_536).contains(ranks));
+                let ranks =
+                    ranks.ok_or_else(|| anyhow::anyhow!("write a number of ranks from 1 to 65536 after `: -n`"));
+                (ranks.or_input()?, words)
+            }
+            words if number > 0 => (1, words),
+            words => (arguments.ranks.unwrap_or(1), words),
+        };
+        parts.push(part);
+    }
+    if parts.iter().map(|&(ranks, _)| u64::from(ranks)).sum::<u64>() > 65_536 {
+        return Err(Stop::Input(anyhow::anyhow!("a job has at most 65536 ranks")));
+    }
+    Ok(parts)
+}
+
+fn rule(wait: Wait) -> WaitingRule {
+    match wait {
+        Wait::By(rule) => rule,
+        Wait::AsWritten => WaitingRule::default(),
+    }
+}
+
+fn costs(wait: Wait) -> Costs {
+    match wait {
+        Wait::By(_) => crate::exec::costs(),
+        Wait::AsWritten => Costs::default(),
+    }
+}
+
+fn not_started(why: StartError<::exec::StartError>) -> Stop {
+    let code = match &why {
+        StartError::Rank { why, .. } => why.exit_code(),
+        StartError::OneFile(_) => 2,
+        _ => 1,
+    };
+    Stop::NotStarted(why.into(), code)
+}

@@ -1,0 +1,285 @@
+//! `rowlock prun` and the commands for its jobs.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use testing::{Child, processes};
+
+use crate::json;
+
+/// A table of jobs that no other test uses.
+pub(crate) struct Table(TempDir);
+
+impl Table {
+    pub(crate) fn new() -> Table {
+        Table(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn place(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// `rowlock` with these arguments and this table.
+    pub(crate) fn rowlock(&self, arguments: &[&str]) -> Command {
+        let mut command = crate::rowlock(arguments);
+        command.env("ROWLOCK_TABLE", self.place()).current_dir(self.place());
+        command
+    }
+
+    /// Starts a job of these ranks, which run a shell script. Waits until it is in the table.
+    fn start(&self, options: &[&str], script: &str) -> Child {
+        let before = self.jobs().len();
+        let arguments = [&["prun", "--wait", "none"], options, &["--", "sh", "-c", script]].concat();
+        let child = Child::start(&mut self.rowlock(&arguments));
+        until(|| self.jobs().len() > before);
+        child
+    }
+
+    /// All jobs.
+    pub(crate) fn jobs(&self) -> Vec<Value> {
+        let output = testing::run(&mut self.rowlock(&["jobs", "--format", "json"])).expect_success();
+        json(&output)["jobs"].as_array().unwrap().clone()
+    }
+
+    /// Nothing is left of the table.
+    #[track_caller]
+    pub(crate) fn expect_gone(&self) {
+        let left = || std::fs::read_dir(self.place()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        until(|| left().iter().all(|path| !path.to_string_lossy().contains("rowlock-")));
+    }
+
+    fn run(&self, arguments: &[&str]) -> testing::Output {
+        testing::run(&mut self.rowlock(&[&["prun", "--wait", "none"], arguments].concat()))
+    }
+}
+
+/// Waits until a condition holds. The runner limits the time of each test.
+#[track_caller]
+pub(crate) fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+/// A loop that never ends by itself.
+const SPIN: &str = "while :; do :; done";
+
+/// The ranks of a job: the children of its keepers.
+fn ranks(prun: &Child) -> Vec<u32> {
+    let keepers = processes::children(prun.id());
+    keepers.into_iter().flat_map(processes::children).collect()
+}
+
+/// The state of a process, such as `T`. `None` if it has ended.
+pub(crate) fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim().chars().next()
+}
+
+fn are_stopped(prun: &Child) -> bool {
+    let ranks = ranks(prun);
+    !ranks.is_empty() && ranks.iter().all(|&rank| state(rank) == Some('T'))
+}
+
+fn are_running(prun: &Child) -> bool {
+    let ranks = ranks(prun);
+    !ranks.is_empty() && ranks.iter().all(|&rank| state(rank).is_some_and(|state| state != 'T'))
+}
+
+#[test]
+fn ranks_know_their_number_and_how_many_they_are() {
+    let table = Table::new();
+    let script = "echo $ROWLOCK_JOB/$ROWLOCK_RANK/$ROWLOCK_RANKS";
+    let output = table.run(&["-n", "3", "--", "sh", "-c", script]).expect_success();
+    let mut lines: Vec<_> = output.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["1/0/3", "1/1/3", "1/2/3"], "{output}");
+    let output = table.run(&["--label", "-n", "2", "--", "sh", "-c", script]).expect_success();
+    let mut lines: Vec<_> = output.stdout.lines().collect();
+    lines.sort_unstable();
+    // The table was removed, so the jobs begin with 1 again.
+    assert_eq!(lines, ["[0] 1/0/2", "[1] 1/1/2"], "{output}");
+    table.expect_gone();
+}
+
+#[test]
+fn several_programs_are_one_job() {
+    let table = Table::new();
+    let output = table.run(&["--label", "--", "echo", "first", ":", "-n", "2", "echo", "other", "-n", ":", "echo"]);
+    let output = output.expect_success();
+    let mut lines: Vec<_> = output.stdout.lines().map(str::trim_end).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] first", "[1] other -n", "[2] other -n", "[3]"], "{output}");
+}
+
+#[test]
+fn the_environment_and_the_folder_of_ranks_can_be_set() {
+    let table = Table::new();
+    std::fs::create_dir(table.place().join("inner")).unwrap();
+    let script = "echo $A:$B:$OMP_NUM_THREADS; pwd";
+    let here = table.place().canonicalize().unwrap();
+    let set = ["--env", "A=1=2", "--env", "B=", "--chdir", "inner", "-n", "1", "-c", "1", "--bind", "none", "--"];
+    let output = table.run(&[&set[..], &["sh", "-c", script]].concat()).expect_success();
+    assert_eq!(output.stdout, format!("1=2::1\n{}/inner\n", here.display()));
+    let output = table.run(&["-c", "1", "--env", "OMP_NUM_THREADS=7", "--", "sh", "-c", script]).expect_success();
+    assert!(output.stdout.starts_with("::7\n"), "{output}");
+}
+
+#[test]
+fn the_output_of_each_rank_can_go_to_a_file() {
+    let table = Table::new();
+    table.run(&["-n", "2", "--output", "out-%r", "--", "sh", "-c", "echo $ROWLOCK_RANK; echo e >&2"]).expect_success();
+    for rank in 0..2 {
+        let text = std::fs::read_to_string(table.place().join(format!("out-{rank}"))).unwrap();
+        assert_eq!(text, format!("{rank}\ne\n"));
+    }
+    table.run(&["-n", "2", "--output", "out", "--", "true"]).expect_exit(2).expect_stderr("%r");
+}
+
+#[test]
+fn the_first_rank_that_fails_ends_the_others_and_gives_the_exit_code() {
+    let table = Table::new();
+    let script = "[ $ROWLOCK_RANK = 1 ] && exit 7; sleep 1000";
+    table.run(&["-n", "3", "--", "sh", "-c", script]).expect_exit(7).expect_stderr("rank 1 has failed");
+    table.run(&["-n", "2", "--", "sh", "-c", "kill -SEGV $$"]).expect_signal(11);
+    table.run(&["--time-limit", "10 ms", "--", "sleep", "1000"]).expect_exit(124).expect_stderr("time limit");
+    table.expect_gone();
+}
+
+#[test]
+fn bad_input_is_explained_and_leaves_nothing() {
+    let table = Table::new();
+    for (arguments, code, said) in [
+        (&["prun", "-n", "0", "--", "true"][..], 2, "0 is not in 1..=65536"),
+        (&["prun", "-n", "70000", "--", "true"], 2, "65536"),
+        (&["prun", "--mesh", "9999x1", "--", "true"], 2, "does not fit"),
+        (&["prun", "--slice", "1 ms", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
+        (&["prun", "--slice", "11 s", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
+        (&["prun", "--slice", "20", "--", "true"], 2, "20 ms"),
+        (&["prun", "--how", "moderate", "--", "true"], 2, "adaptive, strict, none"),
+        (&["prun", "--weight", "0", "--", "true"], 2, "1..=1000"),
+        (&["prun", "--wait", "never", "--", "true"], 2, "rowlock policies"),
+        (&["prun", "--cpus", "100000", "--", "true"], 2, "CPU 100000 may not be used here"),
+        (&["prun", "--chdir", "nowhere", "--", "true"], 2, "cannot start ranks in nowhere"),
+        (&["prun", "--env", "=1", "--", "true"], 2, "NAME=VALUE"),
+        (&["prun", "--", "true", ":"], 2, "no program beside ` : `"),
+        (&["prun", "--", "true", ":", "-n", "x", "true"], 2, "after `: -n`"),
+        (&["prun"], 2, "CMD"),
+        (&["prun", "--", "rowlock-has-no-such-program"], 127, "rowlock-has-no-such-program"),
+        (&["prun", "--", "true", ":", "rowlock-has-no-such-program"], 127, "rowlock-has-no-such-program"),
+        (&["prun", "--", "/dev/null"], 126, "/dev/null"),
+        (&["kill", "7"], 2, "there is no job 7; `rowlock jobs` lists all jobs"),
+        (&["kill", "x"], 2, "not the number of a job"),
+        (&["kill", "7", "--signal", "STOP"], 2, "rowlock hold"),
+        (&["kill", "7", "--signal", "20"], 2, "rowlock hold"),
+        (&["kill", "7", "--signal", "OAR"], 2, "no such signal"),
+        (&["hold", "7"], 2, "there is no job 7"),
+        (&["resume", "4294967296"], 2, "not the number of a job"),
+        (&["set", "7", "--weight", "2"], 2, "there is no job 7"),
+        (&["set", "7"], 2, "--weight"),
+    ] {
+        testing::run(&mut table.rowlock(arguments)).expect_exit(code).expect_stderr(said);
+        table.expect_gone();
+    }
+    let mut command = table.rowlock(&["prun", "--", "true"]);
+    testing::run(command.env("ROWLOCK_TABLE", "/nowhere")).expect_exit(1).expect_stderr("ROWLOCK_TABLE names another");
+    testing::run(&mut table.rowlock(&["jobs"])).expect_success().expect_stdout("no jobs");
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
+    let table = Table::new();
+    let output = table.run(&["--dry-run", "-n", "2", "--", "touch", "made"]).expect_success();
+    let output = output.expect_stdout("would start 2 ranks of `touch made` on a mesh of ");
+    output.expect_stdout("rank");
+    assert!(!table.place().join("made").exists());
+    let bound = table.run(&["--report-bindings", "-n", "1", "--", "true"]).expect_success();
+    bound.expect_stderr("rank");
+}
+
+#[test]
+fn jobs_that_spin_take_turns_and_one_that_is_held_cedes_them() {
+    let table = Table::new();
+    // On any number of CPUs, these are on the same ones.
+    let first = table.start(&["-n", "2", "--cpus", "0"], SPIN);
+    let second = table.start(&["-n", "2", "--cpus", "0"], SPIN);
+    until(|| table.jobs().iter().all(|job| job["class"] == "spins" && job["how"] == "adaptive"));
+    for _ in 0..3 {
+        until(|| are_stopped(&first) && are_running(&second));
+        until(|| are_stopped(&second) && are_running(&first));
+    }
+    let set = |arguments: &[&str]| drop(testing::run(&mut table.rowlock(arguments)).expect_success());
+    set(&["hold", "1"]);
+    until(|| table.jobs()[0]["state"] == "held" && are_stopped(&first) && are_running(&second));
+    set(&["set", "2", "--weight", "3"]);
+    assert_eq!(table.jobs()[1]["weight"], 3);
+    set(&["resume", "1"]);
+    until(|| are_running(&first) && are_stopped(&second));
+    // Without turns, both run at any time.
+    set(&["set", "1", "--how", "none"]);
+    set(&["set", "2", "--how", "none"]);
+    until(|| are_running(&first) && are_running(&second));
+    assert!(table.jobs().iter().all(|job| job["state"] == "runs"));
+    set(&["kill", "1"]);
+    first.wait().expect_signal(15);
+    set(&["kill", "2", "--signal", "KILL"]);
+    second.wait().expect_signal(9);
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_of_one_thread_takes_no_turns() {
+    let table = Table::new();
+    let spins = table.start(&["-n", "2", "--cpus", "0"], SPIN);
+    let computes = table.start(&["-n", "1", "--cpus", "0"], SPIN);
+    until(|| table.jobs()[1]["class"] == "computes" && table.jobs()[0]["class"] == "spins");
+    assert_eq!(table.jobs()[1]["slices"], Value::Array(Vec::new()));
+    // Alone in the slices, the other one is not stopped either.
+    until(|| are_running(&spins) && are_running(&computes));
+    drop((spins, computes));
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_within_a_job_is_a_part_of_it() {
+    let table = Table::new();
+    let inner = format!("{} prun --wait none -n 2 -- sh -c 'echo $ROWLOCK_JOB'", env!("CARGO_BIN_EXE_rowlock"));
+    let output = table.run(&["--", "sh", "-c", &inner]).expect_success();
+    assert_eq!(output.stdout, "1\n1\n");
+}
+
+#[test]
+fn the_first_job_decides_how_long_turns_are() {
+    let table = Table::new();
+    let first = table.start(&["--slice", "50 ms"], "sleep 1000");
+    table.run(&["--slice", "30 ms", "--", "true"]).expect_success().expect_stderr("turns last 50 ms instead of 30 ms");
+    drop(first);
+}
+
+#[test]
+fn if_the_terminal_signals_only_the_agent_the_ranks_get_the_signal() {
+    let table = Table::new();
+    let prun = table.start(&["-n", "2"], "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
+    until(|| ranks(&prun).len() == 2);
+    prun.send(15);
+    let output = prun.wait();
+    assert!(matches!(output.status.code(), Some(3 | 143) | None), "{output}");
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_whose_agent_is_killed_ends_and_the_others_go_on() {
+    let table = Table::new();
+    let [mut first, second] = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", "0", "--how", "strict"], SPIN));
+    until(|| are_stopped(&first) && are_running(&second));
+    let left = ranks(&first);
+    first.process().kill().unwrap();
+    first.wait_until_ended();
+    until(|| left.iter().all(|&rank| state(rank).is_none_or(|state| state == 'Z')));
+    // The other one notices that it is alone.
+    until(|| table.jobs().len() == 1 && table.jobs()[0]["state"] == "runs" && are_running(&second));
+    drop((first, second));
+    table.expect_gone();
+}
