@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use measure::interleaving::{Side, alternate};
+use rowlock_bench_exec::build_rowlock;
 use stats::paired::Speedup;
 
 #[derive(Debug, Parser)]
@@ -52,7 +53,7 @@ const MOST_ROUNDS: f64 = 1e7;
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let rowlock = arguments.rowlock.map_or_else(build, Ok)?;
+    let rowlock = arguments.rowlock.map_or_else(build_rowlock, Ok)?;
     let folder = tempfile::tempdir()?;
     let cells = cells(folder.path())?;
     let hog = folder.path().join("barrier-cc");
@@ -71,18 +72,6 @@ fn main() -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Builds an optimized command and returns its path.
-fn build() -> anyhow::Result<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--release", "--package", "rowlock-cli", "--message-format", "json"]);
-    let output = cargo.current_dir(&root).stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "rowlock cannot be built: {}", output.status);
-    let messages = String::from_utf8(output.stdout)?;
-    let path = messages.split(r#""executable":""#).skip(1).filter_map(|rest| rest.split('"').next()).last();
-    Ok(path.context("cargo names no executable")?.to_owned())
 }
 
 /// All cells that this machine can run.

@@ -1,0 +1,157 @@
+//! The work that several parallel jobs do together on this machine, in units of one job alone: as
+//! they are, with `rowlock exec`, and in the turns of `rowlock prun`.
+//!
+//! A job is a team of two threads that compute and meet, or `block`, which computes and sleeps. All
+//! jobs of a run begin before a window and end after it, and count their meetings in it. Runs alone
+//! and runs of all arms alternate, and each run is divided by the one alone of the same batch.
+//!
+//! `cargo bench -p rowlock-bench-exec --bench coscheduling -- [ARM...]` measures these arms, or all.
+//! A cell of 11 batches takes about a minute, and all of them half an hour. The machine should be
+//! idle otherwise.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::{Parser, ValueEnum};
+use rowlock_bench_exec::build_rowlock;
+use rustix::time::{ClockId, clock_gettime};
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The arms to measure [default: all]
+    #[arg(value_enum)]
+    arms: Vec<Arm>,
+    /// How a team meets: spin, barrier (of pthreads) or block
+    #[arg(long, value_delimiter = ',', default_value = "spin,barrier,block")]
+    meet: Vec<String>,
+    /// The numbers of jobs
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8")]
+    jobs: Vec<usize>,
+    /// The computation between two meetings, in microseconds
+    #[arg(long, value_delimiter = ',', default_value = "20,200")]
+    grains: Vec<f64>,
+    /// How often each arm is run
+    #[arg(long, default_value_t = 11)]
+    repetitions: usize,
+    /// The window, in seconds
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// The rowlock command to measure, instead of building it
+    #[arg(long)]
+    rowlock: Option<String>,
+    /// Passed by cargo to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// A way to start jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Arm {
+    /// As they are.
+    Plain,
+    /// With `rowlock exec`.
+    Exec,
+    /// With `rowlock prun`.
+    Prun,
+    /// With `rowlock prun`, without the preloaded library.
+    PrunAsWritten,
+    /// With `rowlock prun` and turns of 50 ms.
+    Prun50,
+}
+
+impl Arm {
+    /// The words before the program.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Arm::Plain => &[],
+            Arm::Exec => &["exec", "--"],
+            Arm::Prun => &["prun", "--"],
+            Arm::PrunAsWritten => &["prun", "--wait", "none", "--"],
+            Arm::Prun50 => &["prun", "--slice", "50 ms", "--"],
+        }
+    }
+}
+
+/// The time before a window in which all jobs start and are classified.
+const START: f64 = 0.5;
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let rowlock = match &arguments.rowlock {
+        Some(named) => named.clone(),
+        None => build_rowlock()?,
+    };
+    let folder = tempfile::tempdir()?;
+    let team = compile(folder.path())?;
+    let arms = if arguments.arms.is_empty() { Arm::value_variants() } else { &arguments.arms[..] };
+    println!("{:8} {:>6} {:>5}  {:15} {:>6}  interval", "meet", "grain", "jobs", "arm", "median");
+    for meet in &arguments.meet {
+        for &grain in &arguments.grains {
+            for &jobs in &arguments.jobs {
+                let run = Run { rowlock: &rowlock, team: &team, meet, grain, seconds: arguments.seconds };
+                let mut found = vec![Vec::new(); arms.len()];
+                for _ in 0..arguments.repetitions {
+                    let alone = run.meetings(Arm::Plain, 1)?;
+                    for (&arm, found) in arms.iter().zip(&mut found) {
+                        found.push(run.meetings(arm, jobs)? / alone);
+                    }
+                }
+                for (arm, mut found) in arms.iter().zip(found) {
+                    found.sort_by(f64::total_cmp);
+                    let last = found.len() - 1;
+                    let [median, low, high] = [last / 2, last / 10, last - last / 10].map(|place| found[place]);
+                    let arm = format!("{arm:?}").to_lowercase();
+                    println!("{meet:8} {grain:>6} {jobs:>5}  {arm:15} {median:>6.2}  [{low:.2}, {high:.2}]");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    rowlock: &'a str,
+    team: &'a Path,
+    meet: &'a str,
+    grain: f64,
+    seconds: f64,
+}
+
+impl Run<'_> {
+    /// The meetings of all jobs together in a window.
+    fn meetings(&self, arm: Arm, jobs: usize) -> anyhow::Result<f64> {
+        let now = clock_gettime(ClockId::Monotonic);
+        let begin = now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9 + START;
+        let mut command = match arm.words() {
+            [] => Command::new(self.team),
+            words => {
+                let mut command = Command::new(self.rowlock);
+                command.args(words).arg(self.team);
+                command
+            }
+        };
+        command.arg(self.meet).args([self.grain * 1e3, begin, begin + self.seconds].map(|number| number.to_string()));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let started = (0..jobs).map(|_| command.spawn()).collect::<Result<Vec<_>, _>>()?;
+        let mut sum = 0.0;
+        for job in started {
+            let output = job.wait_with_output()?;
+            ensure!(output.status.success(), "a job has failed: {}", output.status);
+            sum += String::from_utf8(output.stdout)?.trim().parse::<f64>().context("a job prints no number")?;
+        }
+        // The next run begins on an idle machine.
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(sum)
+    }
+}
+
+fn compile(folder: &Path) -> anyhow::Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/coscheduling/team.c");
+    let binary = folder.join("team");
+    let status = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&binary).arg(source).status()?;
+    ensure!(status.success(), "the team cannot be compiled");
+    Ok(binary)
+}

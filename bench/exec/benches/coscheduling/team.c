@@ -1,0 +1,102 @@
+// A team of two threads, which compute
+// and meet again and again. Arguments: spin|barrier|block, nanoseconds of computation between two
+// meetings, and the begin and the end of a window in seconds of CLOCK_MONOTONIC. Prints the
+// meetings in the window.
+//
+// `spin` waits by its own loop, which no library can change; `barrier` by a barrier of pthreads;
+// `block` computes for a third of the time in one thread and sleeps for the rest.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+// All jobs compute the same, on whatever machine.
+#define TURNS_A_NANOSECOND 0.5
+
+static const char *kind;
+static double begin, end;
+static long turns;
+static pthread_barrier_t barrier;
+static _Alignas(64) atomic_long arrived;
+static _Alignas(64) atomic_long generation;
+static _Alignas(64) atomic_int over;
+
+static void compute(void) {
+    for (volatile long turn = turns; turn > 0; turn--) {
+    }
+}
+
+static void meet(void) {
+    if (*kind == 's') {
+        long seen = atomic_load(&generation);
+        if (atomic_fetch_add(&arrived, 1) == 1) {
+            atomic_store(&arrived, 0);
+            atomic_store(&generation, seen + 1);
+        } else {
+            while (atomic_load(&generation) == seen) {
+#if defined(__x86_64__)
+                __builtin_ia32_pause();
+#endif
+            }
+        }
+    } else {
+        pthread_barrier_wait(&barrier);
+    }
+}
+
+static void *run(void *is_first) {
+    long meetings = 0;
+    for (;;) {
+        compute();
+        if (is_first) {
+            double time = now();
+            meetings += time >= begin && time < end;
+            if (time >= end) atomic_store(&over, 1);
+        }
+        // The first one decides before the meeting, so both see it after the same one.
+        meet();
+        if (atomic_load(&over)) break;
+        // A second meeting keeps the first thread from deciding anew before the other has looked.
+        meet();
+    }
+    if (is_first) printf("%ld\n", meetings);
+    return 0;
+}
+
+static void sleep_and_compute(double nanoseconds) {
+    long meetings = 0;
+    struct timespec rest = {0, 2 * (long)nanoseconds};
+    for (double time = now(); time < end; time = now()) {
+        compute();
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, 0);
+        meetings += time >= begin;
+    }
+    printf("%ld\n", meetings);
+}
+
+int main(int count, char **arguments) {
+    if (count != 5) return 2;
+    kind = arguments[1];
+    double nanoseconds = atof(arguments[2]);
+    begin = atof(arguments[3]), end = atof(arguments[4]);
+    turns = (long)(nanoseconds * TURNS_A_NANOSECOND);
+    if (!strcmp(kind, "block")) {
+        sleep_and_compute(nanoseconds);
+        return 0;
+    }
+    pthread_barrier_init(&barrier, 0, 2);
+    pthread_t other;
+    if (pthread_create(&other, 0, run, 0)) return 1;
+    run((void *)1);
+    pthread_join(other, 0);
+    return 0;
+}
