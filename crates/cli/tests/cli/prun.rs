@@ -157,7 +157,7 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["prun", "--mesh", "9999x1", "--", "true"], 2, "does not fit"),
         (&["prun", "--slice", "1 ms", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
         (&["prun", "--slice", "11 s", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
-        (&["prun", "--slice", "20", "--", "true"], 2, "20 ms"),
+        (&["prun", "--slice", "20", "--", "true"], 2, "missing unit"),
         (&["prun", "--how", "moderate", "--", "true"], 2, "adaptive, strict, none"),
         (&["prun", "--weight", "0", "--", "true"], 2, "1..=1000"),
         (&["prun", "--wait", "never", "--", "true"], 2, "rowlock policies"),
@@ -238,7 +238,10 @@ fn a_job_of_one_thread_takes_no_turns() {
     assert_eq!(table.jobs()[1]["slices"], Value::Array(Vec::new()));
     // Alone in the slices, the other one is not stopped either.
     until(|| are_running(&spins) && are_running(&computes));
-    drop((spins, computes));
+    for prun in [spins, computes] {
+        prun.send(15);
+        prun.wait().expect_signal(15);
+    }
     table.expect_gone();
 }
 
@@ -280,6 +283,7 @@ fn a_job_whose_agent_is_killed_ends_and_the_others_go_on() {
     until(|| left.iter().all(|&rank| state(rank).is_none_or(|state| state == 'Z')));
     // The other one notices that it is alone.
     until(|| table.jobs().len() == 1 && table.jobs()[0]["state"] == "runs" && are_running(&second));
-    drop((first, second));
+    second.send(15);
+    second.wait().expect_signal(15);
     table.expect_gone();
 }
