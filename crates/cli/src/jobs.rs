@@ -41,8 +41,10 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
 pub(crate) fn kill(arguments: &Kill) -> Result<(), Stop> {
     let table = find(arguments.job)?;
     let state = table.state().or_failed()?;
-    let agent = state.job(arguments.job).or_input()?.agent();
-    cosched::processes::signal(agent, arguments.signal).or_failed()
+    let job = state.job(arguments.job).or_input()?;
+    cosched::processes::signal(job.agent(), arguments.signal).or_failed()?;
+    // A stopped process gets the signal when it continues.
+    if job.is_held { hold(arguments.job, false) } else { Ok(()) }
 }
 
 /// Holds a job, or lets it go on.
@@ -135,7 +137,7 @@ impl List {
             return "no jobs\n".to_owned();
         }
         let columns = ["job", "state", "how", "class", "cells", "slices", "weight", "ranks", "seconds", "command"];
-        let mut table = TextTable::new(columns, 6);
+        let mut table = TextTable::new(columns, columns.len());
         for row in &self.jobs {
             let slices: Vec<String> = row.slices.iter().map(ToString::to_string).collect();
             table.row([

@@ -188,6 +188,8 @@ struct Watch<'a> {
     version: u64,
     /// The claim of another agent, and when it was first seen.
     seen: Option<(Claim, Instant)>,
+    /// Whether the job was stopped at the last look at it, after its processes were listed.
+    was_stopped: bool,
     /// When the job's processes were last listed, and when they were last observed.
     listed: Option<Instant>,
     observed: Option<Instant>,
@@ -206,6 +208,7 @@ impl<'a> Watch<'a> {
             again: false,
             version: 0,
             seen: None,
+            was_stopped: false,
             listed: None,
             observed: None,
             found_alive: None,
@@ -294,7 +297,11 @@ impl<'a> Watch<'a> {
     /// Lists the processes of the own job and observes them, if it is time to. Returns whether
     /// there is something to do at once.
     fn attend(&mut self, state: &State, now: Instant) -> Result<bool, AgentError> {
-        if !is_due(self.listed, state.slice().min(OBSERVATION), now) {
+        let job = self.shared.job;
+        // A job that takes turns starts processes only in them. They may have to be stopped soon.
+        let interval = if state.facts(job).is_some_and(|facts| facts.takes_turns()) { Span::ZERO } else { OBSERVATION };
+        let is_listed = std::mem::replace(&mut self.was_stopped, state.action(job, now) == Some(Action::Stop));
+        if is_listed || !is_due(self.listed, interval, now) {
             return Ok(false);
         }
         self.listed = Some(now);

@@ -108,8 +108,8 @@ impl State {
         State { topology, slice, next: 1, jobs: BTreeMap::new(), coscheduler }
     }
 
-    /// Reads a version.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<State, String> {
+    /// Reads a version that was written before `now`.
+    pub(crate) fn from_bytes(bytes: &[u8], now: Instant) -> Result<State, String> {
         let Stored { topology, slice, next, jobs, decisions } =
             serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
         if !SLICES.contains(&slice) {
@@ -119,6 +119,9 @@ impl State {
             return Err("it has too many jobs".to_owned());
         }
         let jobs: BTreeMap<JobId, Job> = jobs.into_iter().map(|(id, job)| (JobId(id), job)).collect();
+        if decisions.tables.iter().any(|table| table.turns.reference > now + slice) {
+            return Err("its turns begin too late".to_owned());
+        }
         let decided = decisions.jobs.len();
         let coscheduler =
             Coscheduler::restore(topology.mesh(), rules(slice), decisions).map_err(|why| why.to_string())?;

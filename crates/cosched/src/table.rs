@@ -157,7 +157,7 @@ impl Table {
                 continue;
             }
             let bytes = read.map_err(|why| self.damaged(why))?;
-            let state = State::from_bytes(&bytes).map_err(|why| self.damaged(why))?;
+            let state = State::from_bytes(&bytes, clock::now()).map_err(|why| self.damaged(why))?;
             return Ok(known.insert((latest, Arc::new(state))).clone());
         }
     }

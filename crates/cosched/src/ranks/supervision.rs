@@ -69,6 +69,8 @@ pub struct Ended {
     pub first_failed: Option<u32>,
     /// Whether the job was ended because of its time limit.
     pub is_timed_out: bool,
+    /// Whether a signal had asked the job to end before.
+    pub is_asked: bool,
     /// The status of each rank.
     pub ranks: Vec<ExitStatus>,
     /// The time from the start of the first rank to the end of the last.
@@ -84,12 +86,13 @@ impl Ended {
         code.and_then(|code| code.try_into().ok()).unwrap_or(1)
     }
 
-    /// A sentence about the cause of the end if it is not the end of all ranks by themselves.
+    /// A sentence about the cause of the end if it is neither the end of all ranks by themselves nor
+    /// a signal to the job.
     pub fn cause(&self) -> Option<String> {
         if self.is_timed_out {
             return Some("the time limit has passed, so the job was ended".to_owned());
         }
-        let failed = self.first_failed.filter(|_| self.ranks.len() > 1)?;
+        let failed = self.first_failed.filter(|_| self.ranks.len() > 1 && !self.is_asked)?;
         Some(format!("rank {failed} has failed ({}), so the job was ended", self.status))
     }
 }
@@ -101,7 +104,7 @@ impl Ranks {
     /// If ranks can no longer be observed. Then they are ended.
     pub fn supervise(mut self, listener: &mut impl Listener, time_limit: Option<Duration>) -> io::Result<Ended> {
         let deadline = time_limit.and_then(|limit| self.started.checked_add(limit));
-        let (mut first_failed, mut is_timed_out) = (None, false);
+        let (mut first_failed, mut is_timed_out, mut is_asked) = (None, false, false);
         loop {
             if let Some(failed) = self.reap()?.filter(|_| first_failed.is_none() && !is_timed_out) {
                 first_failed = Some(failed);
@@ -118,6 +121,7 @@ impl Ranks {
                 Some(deadline) => self.signals.next_until(deadline)?,
                 None => Some(self.signals.next()?),
             };
+            is_asked |= signal.is_some_and(|signal| REQUESTS_TO_END.contains(&signal.number));
             match signal {
                 // Nothing takes the rest of the output.
                 None if have_ended => break,
@@ -136,7 +140,7 @@ impl Ranks {
             true => ExitStatus::from_raw(i32::from(TIMED_OUT) << 8),
             false => failed.unwrap_or_default(),
         };
-        Ok(Ended { status, first_failed, is_timed_out, ranks, elapsed, lost_output: self.relay.take_lost() })
+        Ok(Ended { status, first_failed, is_timed_out, is_asked, ranks, elapsed, lost_output: self.relay.take_lost() })
     }
 
     /// Notes which ranks have ended. Returns the first among them that has failed.

@@ -63,6 +63,17 @@ fn a_long_command_is_shortened_between_characters() {
     assert_eq!(state.job(job).unwrap().command, "ä".repeat(500));
 }
 
+#[test]
+fn turns_that_begin_later_than_the_next_boundary_are_refused() {
+    let mut state = state(2);
+    for _ in 0..2 {
+        state.enter(&entering(2, Gang::Strict, 1), at(500)).unwrap();
+    }
+    let bytes = state.to_bytes();
+    assert!(State::from_bytes(&bytes, at(500)).is_ok());
+    assert_eq!(State::from_bytes(&bytes, at(400)).unwrap_err(), "its turns begin too late");
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Enter(u32, Gang, u32),
@@ -110,7 +121,7 @@ proptest! {
         let mut millis = 0;
         for (later, change) in changes {
             millis += later;
-            let mut read = State::from_bytes(&state.to_bytes()).unwrap();
+            let mut read = State::from_bytes(&state.to_bytes(), at(millis)).unwrap();
             apply(&mut state, change, at(millis));
             apply(&mut read, change, at(millis));
             prop_assert_eq!(actions(&state, millis), actions(&read, millis));
@@ -134,7 +145,7 @@ proptest! {
             // Another digit makes another number.
             bytes[place] = if bytes[place].is_ascii_digit() { b'0' + byte % 10 } else { byte };
         }
-        if let Ok(mut read) = State::from_bytes(&bytes) {
+        if let Ok(mut read) = State::from_bytes(&bytes, at(1_000)) {
             actions(&read, 1_000);
             for number in 0..8 {
                 apply(&mut read, Change::Class(number, Class::Blocks), at(2_000));
