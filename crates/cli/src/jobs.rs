@@ -1,13 +1,17 @@
 //! `rowlock jobs`, `kill`, `hold`, `resume` and `set`: see and change the jobs of `rowlock prun`.
 
-use std::fmt::Write;
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+use std::sync::atomic::Ordering::Acquire;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use cosched::{AgentError, Job, State, Table, TableError};
 use policy::coscheduler::JobFacts;
 use policy::gang::{Action, Class};
 use policy::layout::Rectangle;
-use policy::{Instant, JobId, Span};
+use policy::{JobId, Span};
 use report::table::Table as TextTable;
 use report::words::word;
 use serde::Serialize;
@@ -19,6 +23,12 @@ use crate::stop::{OrStop, Stop};
 
 /// The time between two lists.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two checks for Ctrl-C.
+const CANCEL_CHECK: Duration = Duration::from_millis(20);
+/// Clears the screen of a terminal.
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+/// SIGHUP, SIGINT, SIGQUIT and SIGTERM.
+const REQUESTS_TO_END: [i32; 4] = [1, 2, 3, 15];
 /// The width of the table.
 const WIDTH: usize = 100;
 
@@ -29,10 +39,17 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
         return print_as(arguments.format, || list.text(), &list, "the jobs");
     }
     let signals = Signals::catch().or_failed()?;
-    while !signals.cancel().load(std::sync::atomic::Ordering::Acquire) {
-        // Clears the screen first.
-        print(&List::read()?.text())?;
-        std::thread::sleep(INTERVAL);
+    let is_cancelled = || signals.cancel().load(Acquire);
+    while !is_cancelled() {
+        let text = List::read()?.text();
+        if io::stdout().is_terminal() {
+            let _ = io::stdout().write_all(CLEAR);
+        }
+        print(&text)?;
+        let end = Instant::now() + INTERVAL;
+        while !is_cancelled() && Instant::now() < end {
+            sleep(CANCEL_CHECK);
+        }
     }
     Err(signals.interruption())
 }
@@ -42,9 +59,10 @@ pub(crate) fn kill(arguments: &Kill) -> Result<(), Stop> {
     let table = find(arguments.job)?;
     let state = table.state().or_failed()?;
     let job = state.job(arguments.job).or_input()?;
-    cosched::processes::signal(job.agent(), arguments.signal).or_failed()?;
+    let sent = cosched::processes::signal(job.agent(), arguments.signal);
+    sent.with_context(|| format!("cannot send the signal to job {}", arguments.job)).or_failed()?;
     // A stopped process gets the signal when it continues.
-    if job.is_held { hold(arguments.job, false) } else { Ok(()) }
+    if job.is_held && REQUESTS_TO_END.contains(&arguments.signal) { hold(arguments.job, false) } else { Ok(()) }
 }
 
 /// Holds a job, or lets it go on.
@@ -62,7 +80,7 @@ pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
     })
 }
 
-fn change(job: JobId, change: impl Fn(&mut State, Instant) -> Result<(), AgentError>) -> Result<(), Stop> {
+fn change(job: JobId, change: impl Fn(&mut State, policy::Instant) -> Result<(), AgentError>) -> Result<(), Stop> {
     match find(job)?.update(change) {
         Err(AgentError::State(why)) => Err(Stop::Input(why.into())),
         done => done.or_failed(),
@@ -120,7 +138,9 @@ impl List {
         };
         let state = table.state().or_failed()?;
         let now = cosched::now();
-        let rows = state.jobs().map(|(id, job)| row(&state, id, job, now)).collect();
+        // The next change removes the others.
+        let alive = state.jobs().filter(|(_, job)| job.agent().is_alive());
+        let rows = alive.map(|(id, job)| row(&state, id, job, now)).collect();
         let nanos = |span: Option<Span>| span.map(Span::as_nanos);
         let times = table.times();
         let switches = nanos(times.lateness_median).map(|lateness_median_ns| Switches {
@@ -169,7 +189,7 @@ impl List {
     }
 }
 
-fn row(state: &State, id: JobId, job: &Job, now: Instant) -> Row {
+fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
     let facts = state.facts(id);
     let is_in = |jobs: &[(JobId, Rectangle)]| jobs.iter().any(|&(other, _)| other == id);
     let slices = state.slices(now).iter().enumerate().filter(|(_, slice)| is_in(&slice.jobs)).map(|(number, _)| number);

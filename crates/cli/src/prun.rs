@@ -1,6 +1,7 @@
 //! `rowlock prun`: starts a parallel job that shares this machine with others in turns.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ::exec::{Launch, end_as};
@@ -29,8 +30,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
         return print(&plan.describe()?);
     }
     // A job within a job is a part of it: it takes turns together with all of it.
-    let outer = std::env::var_os(JOB);
-    let agent = if outer.is_none() { Some(plan.enter()?) } else { None };
+    let agent = if is_within_a_job(&plan.place) { None } else { Some(plan.enter()?) };
     let (topology, cells) = match &agent {
         Some(agent) => {
             let state = agent.state().or_failed()?;
@@ -62,6 +62,15 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     end_as(ended.status)
 }
 
+/// Whether this process belongs to a job, which is in the table.
+fn is_within_a_job(place: &Path) -> bool {
+    let job = std::env::var(JOB).ok().and_then(|job| job.parse().ok()).map(JobId);
+    job.is_some_and(|job| {
+        let state = Table::find(place).ok().flatten().and_then(|table| table.state().ok());
+        state.is_some_and(|state| state.job(job).is_ok_and(|job| job.agent().is_alive()))
+    })
+}
+
 /// What a job has besides its ranks.
 struct Turns {
     agent: Option<Agent>,
@@ -85,7 +94,8 @@ impl Listener for Turns {
     }
 
     fn is_running(&self) -> bool {
-        self.agent.as_ref().is_none_or(Agent::is_running)
+        // A job within a job gets the SIGCONT that begins its turn, and so do its ranks.
+        self.agent.as_ref().is_some_and(Agent::is_running)
     }
 }
 
@@ -100,11 +110,22 @@ struct Plan<'a> {
     permitted: Vec<u32>,
     /// Why ranks are not bound, if they are not.
     unbound: Option<String>,
+    /// The folder around the table.
+    place: PathBuf,
+    /// Where output goes.
+    output: Output,
 }
 
 impl Plan<'_> {
     fn new(arguments: &Prun) -> Result<Plan<'_>, Stop> {
         let permitted = permitted(arguments)?;
+        // Both are paths in the folder of the caller.
+        let place = absolute(&cosched::place())?;
+        let output = match &arguments.output {
+            Some(path) => Output::File(absolute(path)?),
+            None if arguments.label => Output::Labelled,
+            None => Output::Inherited,
+        };
         if let Some(folder) = &arguments.chdir {
             std::env::set_current_dir(folder)
                 .map_err(|why| Stop::Input(anyhow::anyhow!("cannot start ranks in {}: {why}", folder.display())))?;
@@ -130,7 +151,7 @@ impl Plan<'_> {
             )),
             _ => None,
         };
-        Ok(Plan { arguments, launches, programs, permitted, unbound })
+        Ok(Plan { arguments, launches, programs, permitted, unbound, place, output })
     }
 
     fn ranks(&self) -> u32 {
@@ -141,8 +162,10 @@ impl Plan<'_> {
         &self.launches[self.programs[rank as usize]]
     }
 
+    /// All CPUs, also those that this job may not use: others may.
     fn topology(&self) -> Topology {
-        Topology::of_this_machine(&self.permitted)
+        let all = sys::cpus::of_all_processes();
+        Topology::of_this_machine(all.as_ref().unwrap_or(&self.permitted))
     }
 
     /// The cells that the job asks for.
@@ -162,7 +185,7 @@ impl Plan<'_> {
     fn enter(&self) -> Result<Agent, Stop> {
         let slice = self.arguments.slice;
         let empty = || State::new(self.topology(), slice.unwrap_or(SLICE));
-        let table = Table::enter(&cosched::place(), empty).or_failed()?;
+        let table = Table::enter(&self.place, empty).or_failed()?;
         let state = table.state().or_failed()?;
         self.request(state.topology()).or_input()?;
         if let Some(slice) = slice.filter(|&slice| slice != state.slice()) {
@@ -220,12 +243,7 @@ impl Plan<'_> {
             Stdin::All => Input::All,
             Stdin::None => Input::None,
         };
-        let output = match &self.arguments.output {
-            Some(path) => Output::File(path.clone()),
-            None if self.arguments.label => Output::Labelled,
-            None => Output::Inherited,
-        };
-        Io { input, output }
+        Io { input, output: self.output.clone() }
     }
 
     /// The command, for people.
@@ -238,9 +256,11 @@ impl Plan<'_> {
     fn bindings(&self, cpus: Option<&[Vec<u32>]>) -> String {
         match (&self.unbound, cpus) {
             (Some(why), _) => format!("rowlock: ranks are not bound to CPUs, {why}"),
-            (None, None) => "rowlock: ranks are not bound to CPUs, because the job is a part of another, or its CPUs \
-                             are not in the table"
-                .to_owned(),
+            (None, None) => {
+                "rowlock: ranks are not bound to CPUs, because the job is a part of another, or the table has none of \
+                 its CPUs"
+                    .to_owned()
+            }
             (None, Some(cpus)) => {
                 let lines = cpus.iter().enumerate().map(|(rank, cpus)| format!("  rank {rank}: {}", list(cpus)));
                 format!("rowlock: CPUs of each rank\n{}", lines.collect::<Vec<_>>().join("\n"))
@@ -254,8 +274,8 @@ impl Plan<'_> {
         let request = self.request(topology).or_input()?;
         let cells = request.and_then(|request| Partitioner::default().find(&Occupancy::new(topology.mesh()), request));
         let cpus = self.cpus(topology, cells);
-        let (ranks, mesh) = (self.ranks(), topology.mesh());
-        let mut text = format!("would start {ranks} ranks of `{}` on a mesh of {mesh} cores\n", self.command());
+        let (ranks, mesh) = (report::words::counted(self.ranks().into(), "rank"), topology.mesh());
+        let mut text = format!("would start {ranks} of `{}` on a mesh of {mesh} cores\n", self.command());
         text += &self.bindings(cpus.as_deref()).replace("rowlock: ", "");
         Ok(text + "\n")
     }
@@ -271,6 +291,10 @@ fn permitted(arguments: &Prun) -> Result<Vec<u32>, Stop> {
         return Err(Stop::Input(anyhow::anyhow!("--cpus: CPU {missing} may not be used here; allowed are {allowed}")));
     }
     Ok(asked.iter().map(|CpuId(cpu)| cpu).collect())
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Stop> {
+    std::path::absolute(path).or_input()
 }
 
 fn list(cpus: &[u32]) -> String {

@@ -17,8 +17,12 @@ pub(crate) fn with_room(command: fn() -> ExitCode) -> ExitCode {
         return command();
     }
     match thread::Builder::new().stack_size(SIZE).spawn(command) {
-        // The exit code of a panic.
-        Ok(thread) => thread.join().unwrap_or(ExitCode::from(101)),
+        Ok(thread) => {
+            // The command may wait for signals. Those that this thread gets would be lost.
+            sys::signals::leave_to_other_threads();
+            // The exit code of a panic.
+            thread.join().unwrap_or(ExitCode::from(101))
+        }
         Err(error) => {
             print_message(format_args!(
                 "error: the limit of the stack is too small, and no thread can be started: {error}; see `ulimit -s`"

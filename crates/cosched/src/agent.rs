@@ -18,13 +18,15 @@ use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
 use crate::page::Page;
 use crate::process_list::ProcessList;
-use crate::processes::{Observer, descendants, mark};
+use crate::processes::{Observer, descendants, last_thread, mark};
 use crate::state::{Entering, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
 
-/// How long a claim may last before another agent takes it over.
+/// How long a claim may last before another agent takes it over, and how much longer for each process
+/// that is to be stopped or continued.
 const PATIENCE: Span = Span::from_millis(2);
+const PATIENCE_FOR_PROCESS: Span = Span::from_micros(50);
 /// How much later than the agent before it an agent wakes after a boundary, so that they do not
 /// compete for the CPUs: it mostly finds the switch done.
 const STAGGER: Span = Span::from_micros(250);
@@ -68,8 +70,15 @@ struct Shared {
     job: JobId,
     list: ProcessList,
     is_ending: AtomicBool,
-    /// Why the thread has ended.
+    /// The first error of the thread.
     failed: Mutex<Option<AgentError>>,
+}
+
+impl Shared {
+    /// Keeps an error if it is the first one.
+    fn note(&self, why: AgentError) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
 }
 
 impl Agent {
@@ -117,11 +126,7 @@ impl Agent {
     /// [`AgentError::Thread`].
     pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
         let shared = self.shared.clone();
-        let watch = move || {
-            if let Err(why) = Watch::new(&shared, keepers).run() {
-                *shared.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-            }
-        };
+        let watch = move || Watch::new(&shared, keepers).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);
         Ok(())
@@ -188,6 +193,8 @@ struct Watch<'a> {
     version: u64,
     /// The claim of another agent, and when it was first seen.
     seen: Option<(Claim, Instant)>,
+    /// How long that claim may last.
+    patience: Span,
     /// Whether the job was stopped at the last look at it, after its processes were listed.
     was_stopped: bool,
     /// When the job's processes were last listed, and when they were last observed.
@@ -208,6 +215,7 @@ impl<'a> Watch<'a> {
             again: false,
             version: 0,
             seen: None,
+            patience: PATIENCE,
             was_stopped: false,
             listed: None,
             observed: None,
@@ -215,24 +223,21 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Runs until the job ends. If the table cannot be used any more, the job runs on without turns.
-    fn run(mut self) -> Result<(), AgentError> {
-        let done = self.watch();
-        if done.is_err() {
-            self.switcher.resume(&self.shared.list);
-        }
-        done
-    }
-
-    fn watch(&mut self) -> Result<(), AgentError> {
+    /// Runs until the job ends. As long as the table cannot be used, the job runs without turns.
+    fn run(mut self) {
         while !self.shared.is_ending.load(SeqCst) {
             let changes = self.page.changes();
-            let wake = self.look()?;
+            let wake = self.look().unwrap_or_else(|why| {
+                self.shared.note(why);
+                self.switcher.resume(&self.shared.list);
+                Some(clock::now() + LONGEST_SLEEP)
+            });
             if let Some(wake) = wake {
                 self.page.wait(changes, wake);
             }
         }
-        Ok(())
+        // The other agents may be stopped, and one of their jobs may have the next turn.
+        let _ = self.look();
     }
 
     /// Switches if it is time to, and looks after the own job. Returns the time of the next look.
@@ -242,7 +247,7 @@ impl<'a> Watch<'a> {
         let now = clock::now();
         let boundary = state.next_boundary(now);
         let wanted = if self.again { Wanted::Again } else { Wanted::Turn(turn(version, boundary)) };
-        let overdue = self.seen.filter(|&(_, first)| now.since(first) >= PATIENCE).map(|(claim, _)| claim);
+        let overdue = self.seen.filter(|&(_, first)| now.since(first) >= self.patience).map(|(claim, _)| claim);
         match self.page.claims().claim(wanted, overdue) {
             Answer::Granted(claim) => {
                 self.switch(claim)?;
@@ -251,11 +256,13 @@ impl<'a> Watch<'a> {
             Answer::Busy(claim) => {
                 let first = self.seen.filter(|&(seen, _)| seen == claim).map_or(now, |(_, first)| first);
                 self.seen = Some((claim, first));
-                return Ok(Some(first + PATIENCE));
+                let processes = self.switcher.count_processes(&self.shared.table, &state);
+                self.patience = PATIENCE + Span::from_nanos(PATIENCE_FOR_PROCESS.as_nanos().saturating_mul(processes));
+                return Ok(Some(first + self.patience));
             }
             Answer::Done => self.seen = None,
         }
-        if self.release_ended(&state, now)? || self.attend(&state, now)? {
+        if self.release_ended(&state, now) || self.attend(&state, now) {
             return Ok(None);
         }
         let place = state.jobs().position(|(job, _)| job == self.shared.job).unwrap_or(0) as u64;
@@ -270,8 +277,9 @@ impl<'a> Watch<'a> {
         let now = clock::now();
         self.switcher.switch(&self.shared.table, &state, now);
         let boundary = state.next_boundary(now);
+        let is_first = !self.again && self.version == version;
         self.again = !self.page.claims().finish(claim, turn(version, boundary));
-        if self.version == version {
+        if is_first {
             self.page.duration().count(clock::now().since(now));
             let begun = boundary.map(|boundary| Instant::ZERO + boundary.since(Instant::ZERO + state.slice()));
             begun.into_iter().for_each(|begun| self.page.lateness().count(now.since(begun)));
@@ -281,54 +289,55 @@ impl<'a> Watch<'a> {
     }
 
     /// Releases the jobs whose agents were killed, if it is time to. Returns whether there are any.
-    fn release_ended(&mut self, state: &State, now: Instant) -> Result<bool, AgentError> {
+    fn release_ended(&mut self, state: &State, now: Instant) -> bool {
         if !is_due(self.found_alive, LIVENESS, now) {
-            return Ok(false);
+            return false;
         }
         self.found_alive = Some(now);
-        let is_left = state.jobs().any(|(_, job)| !job.agent().is_alive());
-        if is_left {
-            // Every change does it.
-            self.shared.table.update(|_, _| Ok::<_, AgentError>(()))?;
-        }
-        Ok(is_left)
+        // Every change does it.
+        state.jobs().any(|(_, job)| !job.agent().is_alive()) && self.update(|_, _| Ok(()))
+    }
+
+    /// Changes the table. Returns whether that was possible: if not, it is tried again later.
+    fn update(&self, change: impl Fn(&mut State, Instant) -> Result<(), StateError>) -> bool {
+        let changed = self.shared.table.update(|state, now| change(state, now).map_err(AgentError::from));
+        changed.map_err(|why| self.shared.note(why)).is_ok()
     }
 
     /// Lists the processes of the own job and observes them, if it is time to. Returns whether
     /// there is something to do at once.
-    fn attend(&mut self, state: &State, now: Instant) -> Result<bool, AgentError> {
+    fn attend(&mut self, state: &State, now: Instant) -> bool {
         let job = self.shared.job;
         // A job that takes turns starts processes only in them. They may have to be stopped soon.
         let interval = if state.facts(job).is_some_and(|facts| facts.takes_turns()) { Span::ZERO } else { OBSERVATION };
         let is_listed = std::mem::replace(&mut self.was_stopped, state.action(job, now) == Some(Action::Stop));
         if is_listed || !is_due(self.listed, interval, now) {
-            return Ok(false);
+            return false;
         }
         self.listed = Some(now);
-        if self.shared.list.set(&descendants(&self.keepers)) {
-            // They may have begun in another job's turn.
+        let processes = descendants(&self.keepers);
+        self.shared.list.set_last_thread(last_thread(&processes));
+        if self.shared.list.set(&processes) {
+            // They may have begun in another job's turn, and have started others meanwhile.
             self.again = true;
-            return Ok(true);
+            self.was_stopped = false;
+            return true;
         }
         if !is_due(self.observed, state.slice().max(OBSERVATION), now) {
-            return Ok(false);
+            return false;
         }
         self.observed = Some(now);
         self.classify(state)
     }
 
     /// Tells the table how the job behaves. Returns whether that has changed.
-    fn classify(&mut self, state: &State) -> Result<bool, AgentError> {
+    fn classify(&mut self, state: &State) -> bool {
         let job = self.shared.job;
         let processes = self.shared.list.iter().map(|(process, stops)| (process, mark::stops(stops.load(SeqCst))));
         let threads: Vec<_> = self.observer.observe(processes).into_iter().map(|thread| thread.counters).collect();
-        let Some(facts) = state.facts(job).filter(|facts| !facts.is_held) else { return Ok(false) };
+        let Some(facts) = state.facts(job).filter(|facts| !facts.is_held) else { return false };
         let class = classify_threads(facts.class, &threads);
-        if class == facts.class {
-            return Ok(false);
-        }
-        self.shared.table.update(|state, now| Ok::<_, AgentError>(state.set_class(job, class, now)?))?;
-        Ok(true)
+        class != facts.class && self.update(|state, now| state.set_class(job, class, now))
     }
 }
 

@@ -13,17 +13,22 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use sys::identity::Identity;
 use sys::shared_memory::{Mapping, View};
 
+use crate::processes::mark;
+
 /// The most processes of a job. Others are not stopped.
 pub(crate) const PLACES: usize = 4096;
 /// The length of the file with the list, in bytes.
 pub(crate) const LENGTH: NonZeroUsize =
-    NonZeroUsize::new(PLACES * (size_of::<u64>() + 2 * size_of::<u32>()) + size_of::<u64>()).unwrap();
+    NonZeroUsize::new(PLACES * (size_of::<u64>() + 2 * size_of::<u32>()) + 2 * size_of::<u64>()).unwrap();
 
 /// The processes of a job, in shared memory.
 #[derive(Debug)]
 pub(crate) struct ProcessList {
     /// All places from this one on are free.
     end: View<AtomicU64>,
+    /// The process and the thread that continue last, in the halves of the word. Zero if that does
+    /// not matter.
+    last_thread: View<AtomicU64>,
     started: View<[AtomicU64]>,
     /// Zero in a free place.
     pids: View<[AtomicU32]>,
@@ -34,11 +39,12 @@ pub(crate) struct ProcessList {
 impl ProcessList {
     /// The list in a file of [`LENGTH`] bytes. `None` if it is shorter.
     pub(crate) fn new(mapping: &Arc<Mapping>) -> Option<ProcessList> {
-        const STARTED: usize = size_of::<u64>();
+        const STARTED: usize = 2 * size_of::<u64>();
         const PIDS: usize = STARTED + PLACES * size_of::<u64>();
         const MARKS: usize = PIDS + PLACES * size_of::<u32>();
         Some(ProcessList {
             end: mapping.get(0)?,
+            last_thread: mapping.get(size_of::<u64>())?,
             started: mapping.slice(STARTED, PLACES)?,
             pids: mapping.slice(PIDS, PLACES)?,
             marks: mapping.slice(MARKS, PLACES)?,
@@ -55,13 +61,32 @@ impl ProcessList {
         })
     }
 
+    /// Whether some of its processes were stopped because it was not their turn.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.iter().any(|(_, word)| mark::is_ours(word.load(SeqCst)))
+    }
+
+    /// The process and the thread that continue last. `None` if that does not matter.
+    pub(crate) fn last_thread(&self) -> Option<(u32, u32)> {
+        let word = self.last_thread.load(SeqCst);
+        (word != 0).then_some(((word >> 32) as u32, word as u32))
+    }
+
+    /// Says which thread continues last.
+    pub(crate) fn set_last_thread(&self, thread: Option<(u32, u32)>) {
+        let word = thread.map_or(0, |(process, thread)| u64::from(process) << 32 | u64::from(thread));
+        self.last_thread.store(word, SeqCst);
+    }
+
     /// Makes these the processes of the job. Returns whether there are new ones.
     pub(crate) fn set(&self, processes: &[Identity]) -> bool {
         let mut new: BTreeSet<_> = processes.iter().map(|process| (process.pid, process.started)).collect();
         let end = usize::try_from(self.end.load(SeqCst)).unwrap_or(PLACES).min(PLACES);
         for place in 0..end {
             let pid = self.pids[place].load(SeqCst);
-            if pid != 0 && !new.remove(&(pid, self.started[place].load(SeqCst))) {
+            let identity = Identity { pid, started: self.started[place].load(SeqCst) };
+            // A live process may be overlooked while its parent changes.
+            if pid != 0 && !new.remove(&(pid, identity.started)) && !identity.is_alive() {
                 self.pids[place].store(0, SeqCst);
             }
         }
@@ -109,6 +134,16 @@ mod tests {
         let again = Identity { pid: 1, started: 7 };
         assert!(list.set(&[again]));
         assert_eq!(list.iter().map(|(identity, _)| identity).collect::<Vec<_>>(), [again]);
+    }
+
+    #[test]
+    fn a_live_process_that_was_overlooked_keeps_its_mark() {
+        let list = list();
+        let own = Identity::own();
+        list.set(&[own]);
+        list.iter().for_each(|(_, mark)| mark.store(7, SeqCst));
+        list.set(&[]);
+        assert_eq!(list.iter().map(|(process, mark)| (process, mark.load(SeqCst))).collect::<Vec<_>>(), [(own, 7)]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! Parents are stopped before their children and continued after them: see [`Processes`].
 
 mod descendants;
+mod last_thread;
 pub mod mark;
 mod observer;
 mod open_processes;
@@ -17,6 +18,7 @@ mod status;
 mod tests;
 
 pub use self::descendants::descendants;
+pub use self::last_thread::{cpu_of, last_thread};
 pub use self::observer::{Observer, ThreadDelta};
 pub use self::open_processes::Processes;
 pub use self::process::{Outcome, Process, signal};

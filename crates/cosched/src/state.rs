@@ -85,6 +85,9 @@ pub enum StateError {
     /// There is no such job.
     #[error("there is no job {0}; `rowlock jobs` lists all jobs")]
     Unknown(JobId),
+    /// The job takes no turns.
+    #[error("job {0} takes no turns: its CPUs are not in the table of jobs")]
+    NoTurns(JobId),
     /// There are too many jobs.
     #[error("there are {MOST_JOBS} jobs already")]
     Full,
@@ -303,7 +306,8 @@ impl State {
     }
 
     fn require_turns(&self, id: JobId) -> Result<(), StateError> {
-        self.coscheduler.facts(id).map(drop).ok_or(StateError::Unknown(id))
+        self.job(id)?;
+        self.coscheduler.facts(id).map(drop).ok_or(StateError::NoTurns(id))
     }
 }
 

@@ -7,7 +7,7 @@ use policy::gang::Action;
 use policy::{Instant, JobId};
 
 use crate::process_list::ProcessList;
-use crate::processes::Processes;
+use crate::processes::{Processes, cpu_of};
 use crate::state::State;
 use crate::table::Table;
 
@@ -23,6 +23,29 @@ impl Switcher {
     ///
     /// All stops come first: a process that continues may take the CPU of this one for a tick.
     pub(crate) fn switch(&mut self, table: &Table, state: &State, now: Instant) {
+        self.find_lists(table, state);
+        let (lists, processes) = (&self.lists, &mut self.processes);
+        let jobs_with = |action| lists.iter().filter(move |&(&job, _)| state.action(job, now) == Some(action));
+        for (_, list) in jobs_with(Action::Stop) {
+            processes.stop_all(list.iter(), |_, _| {});
+        }
+        let last_thread =
+            jobs_with(Action::Run).filter(|(_, list)| list.is_stopped()).find_map(|(_, list)| list.last_thread());
+        // It fails if this process may not use that CPU, which is none of its threads' then.
+        let _there = last_thread.and_then(cpu_of).and_then(|cpu| sys::cpus::pin(cpu).ok());
+        for (_, list) in jobs_with(Action::Run) {
+            processes.resume_all(list.iter(), |_, _| {});
+        }
+        self.processes.forget_unused();
+    }
+
+    /// The number of processes of all jobs.
+    pub(crate) fn count_processes(&mut self, table: &Table, state: &State) -> u64 {
+        self.find_lists(table, state);
+        self.lists.values().map(|list| list.iter().count() as u64).sum()
+    }
+
+    fn find_lists(&mut self, table: &Table, state: &State) {
         self.lists.retain(|&job, _| state.job(job).is_ok());
         for (job, _) in state.jobs() {
             // A job whose list cannot be read is not stopped.
@@ -32,15 +55,6 @@ impl Switcher {
                 place.insert(list);
             }
         }
-        let (lists, processes) = (&self.lists, &mut self.processes);
-        let jobs_with = |action| lists.iter().filter(move |&(&job, _)| state.action(job, now) == Some(action));
-        for (_, list) in jobs_with(Action::Stop) {
-            processes.stop_all(list.iter(), |_, _| {});
-        }
-        for (_, list) in jobs_with(Action::Run) {
-            processes.resume_all(list.iter(), |_, _| {});
-        }
-        self.processes.forget_unused();
     }
 
     /// Continues the processes of one job.

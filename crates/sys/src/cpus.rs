@@ -39,6 +39,20 @@ pub fn usable() -> u32 {
     limited(allowed_to_any_thread(), quotas)
 }
 
+/// The CPUs that the first process of this PID namespace or the calling thread may run on,
+/// ascending: all of the machine or of the container, though this thread may be bound to some.
+/// Fails as [`allowed`].
+pub fn of_all_processes() -> Result<Vec<u32>, AffinityError> {
+    let sets = [
+        affinity()?,
+        sched_getaffinity(Some(Pid::INIT))
+            .or_else(|_| sched_getaffinity(None))
+            .map_err(|why| AffinityError::Read(why.into()))?,
+    ];
+    let is_allowed = |&cpu: &usize| sets.iter().any(|set| set.is_set(cpu));
+    Ok((0..CpuSet::MAX_CPU).filter(is_allowed).map(|cpu| cpu as u32).collect())
+}
+
 /// The tightest CPU quota of the group of this process and its ancestors, as a number of CPUs.
 /// `None` if there is none.
 pub fn quota() -> Option<f64> {

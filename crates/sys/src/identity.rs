@@ -55,6 +55,8 @@ pub struct Stat {
     pub parent: u32,
     /// The start time in kernel ticks since boot.
     pub started: u64,
+    /// The CPU on which it ran last. `None` if the kernel does not say.
+    pub cpu: Option<u32>,
     threads: u32,
     /// Followed by zeros.
     name: [u8; 15],
@@ -76,7 +78,9 @@ impl Stat {
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
         let threads = fields.nth(15)?.parse().ok()?;
-        let mut stat = Stat { pid, state, parent, threads, started: fields.nth(1)?.parse().ok()?, name: [0; 15] };
+        let started = fields.nth(1)?.parse().ok()?;
+        let cpu = fields.nth(16).and_then(|cpu| cpu.parse().ok());
+        let mut stat = Stat { pid, state, parent, threads, started, cpu, name: [0; 15] };
         stat.name.iter_mut().zip(text.get(name.start() + 1..*name.end())?).for_each(|(to, from)| *to = *from);
         Some(stat)
     }

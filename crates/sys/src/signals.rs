@@ -179,6 +179,16 @@ pub fn die_of(number: i32) -> ! {
     std::process::exit(128_i32.saturating_add(number))
 }
 
+/// Blocks all signals on the calling thread, so that other threads of this process get them.
+pub fn leave_to_other_threads() {
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: filling initializes the set. The call fails only for an invalid request.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), null_mut());
+    }
+}
+
 /// Ignores a signal in this process and those that it starts. Fails if that is impossible.
 pub fn ignore(number: i32) -> io::Result<()> {
     // SAFETY: ignoring runs no code.

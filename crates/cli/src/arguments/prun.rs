@@ -72,7 +72,7 @@ pub(crate) struct Prun {
     /// Say on standard error on which CPUs each rank is
     #[arg(long)]
     pub(crate) report_bindings: bool,
-    /// Say what would be started and where, and start nothing
+    /// Say what would be started, and where if there were no other jobs, and start nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The program with its arguments, preferably after `--`; another one, with ranks of its own,
@@ -132,7 +132,7 @@ pub(crate) struct Kill {
     /// The number of the job, as `rowlock jobs` lists it
     #[arg(value_name = "ID", value_parser = job)]
     pub(crate) job: JobId,
-    /// The signal for its ranks: HUP, INT, QUIT, TERM, KILL, USR1, USR2, or a number
+    /// The signal for its ranks: HUP, INT, QUIT, TERM, KILL, USR1 or USR2
     #[arg(long, short, value_name = "S", default_value = "TERM", value_parser = signal)]
     pub(crate) signal: i32,
 }
@@ -180,22 +180,15 @@ fn variable(text: &str) -> Result<(String, String), &'static str> {
 }
 
 fn signal(text: &str) -> Result<i32, &'static str> {
+    const NAMES: [(&str, i32); 7] =
+        [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("USR1", 10), ("USR2", 12), ("TERM", 15)];
     let name = text.strip_prefix("SIG").unwrap_or(text);
-    let number = match name {
-        "HUP" => 1,
-        "INT" => 2,
-        "QUIT" => 3,
-        "KILL" => 9,
-        "USR1" => 10,
-        "USR2" => 12,
-        "TERM" => 15,
-        "STOP" | "TSTP" | "CONT" => return Err("`rowlock hold` stops a job, and `rowlock resume` lets it go on"),
-        number => number.parse().map_err(|_| "there is no such signal")?,
-    };
-    // The numbers of SIGCONT, SIGSTOP and SIGTSTP.
-    match number {
-        18..=20 => Err("`rowlock hold` stops a job, and `rowlock resume` lets it go on"),
-        1..=31 => Ok(number),
-        _ => Err("there is no such signal"),
+    let found = NAMES.into_iter().find(|&(known, number)| name == known || name == number.to_string());
+    match found {
+        Some((_, number)) => Ok(number),
+        None if ["STOP", "TSTP", "CONT", "18", "19", "20"].contains(&name) => {
+            Err("`rowlock hold` stops a job, and `rowlock resume` lets it go on")
+        }
+        None => Err("write HUP, INT, QUIT, TERM, KILL, USR1 or USR2"),
     }
 }

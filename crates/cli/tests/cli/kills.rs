@@ -41,7 +41,7 @@ impl Draws {
     }
 
     /// From 0.1 ms to a second. Short times are as likely as long ones.
-    fn moment(&mut self) -> Duration {
+    pub(crate) fn moment(&mut self) -> Duration {
         Duration::from_micros((100 << self.below(13)) + self.below(100) as u64)
     }
 }
@@ -67,12 +67,12 @@ impl Killed {
     }
 }
 
-fn kill_if_alive(process: u32) {
+pub(crate) fn kill_if_alive(process: u32) {
     let _ = kill_process(Pid::from_raw(process.cast_signed()).unwrap(), Signal::KILL);
 }
 
 /// The name of a process.
-fn name(process: u32) -> String {
+pub(crate) fn name(process: u32) -> String {
     fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default()
 }
 

@@ -27,6 +27,8 @@ mod paper_threads;
 mod pipeline;
 mod planted;
 mod prun;
+mod prun_kills;
+mod prun_terminal;
 mod refusals;
 mod regress;
 mod sort;

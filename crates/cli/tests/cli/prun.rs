@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -29,7 +30,7 @@ impl Table {
     }
 
     /// Starts a job of these ranks, which run a shell script. Waits until it is in the table.
-    fn start(&self, options: &[&str], script: &str) -> Child {
+    pub(crate) fn start(&self, options: &[&str], script: &str) -> Child {
         let before = self.jobs().len();
         let arguments = [&["prun", "--wait", "none"], options, &["--", "sh", "-c", script]].concat();
         let child = Child::start(&mut self.rowlock(&arguments));
@@ -63,13 +64,18 @@ pub(crate) fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A loop that never ends by itself.
-const SPIN: &str = "while :; do :; done";
+/// A CPU that this process may use.
+pub(crate) fn cpu() -> &'static str {
+    static CPU: LazyLock<String> = LazyLock::new(|| sys::cpus::allowed().unwrap()[0].to_string());
+    &CPU
+}
 
-/// The ranks of a job: the children of its keepers.
-fn ranks(prun: &Child) -> Vec<u32> {
-    let keepers = processes::children(prun.id());
-    keepers.into_iter().flat_map(processes::children).collect()
+/// A loop that never ends by itself.
+pub(crate) const SPIN: &str = "while :; do :; done";
+
+/// The ranks of the job of an agent: the children of its keepers.
+pub(crate) fn ranks(agent: u32) -> Vec<u32> {
+    processes::children(agent).into_iter().flat_map(processes::children).collect()
 }
 
 /// The state of a process, such as `T`. `None` if it has ended.
@@ -78,13 +84,15 @@ pub(crate) fn state(pid: u32) -> Option<char> {
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
-fn are_stopped(prun: &Child) -> bool {
-    let ranks = ranks(prun);
+/// Whether all ranks of an agent are stopped.
+pub(crate) fn are_stopped(agent: u32) -> bool {
+    let ranks = ranks(agent);
     !ranks.is_empty() && ranks.iter().all(|&rank| state(rank) == Some('T'))
 }
 
-fn are_running(prun: &Child) -> bool {
-    let ranks = ranks(prun);
+/// Whether no rank of an agent is stopped.
+pub(crate) fn are_running(agent: u32) -> bool {
+    let ranks = ranks(agent);
     !ranks.is_empty() && ranks.iter().all(|&rank| state(rank).is_some_and(|state| state != 'T'))
 }
 
@@ -174,7 +182,7 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["kill", "x"], 2, "not the number of a job"),
         (&["kill", "7", "--signal", "STOP"], 2, "rowlock hold"),
         (&["kill", "7", "--signal", "20"], 2, "rowlock hold"),
-        (&["kill", "7", "--signal", "OAR"], 2, "no such signal"),
+        (&["kill", "7", "--signal", "OAR"], 2, "write HUP, INT"),
         (&["hold", "7"], 2, "there is no job 7"),
         (&["resume", "4294967296"], 2, "not the number of a job"),
         (&["set", "7", "--weight", "2"], 2, "there is no job 7"),
@@ -186,6 +194,16 @@ fn bad_input_is_explained_and_leaves_nothing() {
     let mut command = table.rowlock(&["prun", "--", "true"]);
     testing::run(command.env("ROWLOCK_TABLE", "/nowhere")).expect_exit(1).expect_stderr("ROWLOCK_TABLE names another");
     testing::run(&mut table.rowlock(&["jobs"])).expect_success().expect_stdout("no jobs");
+}
+
+#[test]
+fn a_job_whose_caller_may_use_one_cpu_does_not_limit_others() {
+    let table = Table::new();
+    let first = table.start(&["--cpus", cpu()], "sleep 1000");
+    let bindings = ["--report-bindings", "-n", "2", "--", "true"];
+    let [beside, alone] = [&table, &Table::new()].map(|table| table.run(&bindings).expect_success().stderr);
+    assert_eq!(beside, alone);
+    drop(first);
 }
 
 #[test]
@@ -203,24 +221,24 @@ fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
 fn jobs_that_spin_take_turns_and_one_that_is_held_cedes_them() {
     let table = Table::new();
     // On any number of CPUs, these are on the same ones.
-    let first = table.start(&["-n", "2", "--cpus", "0"], SPIN);
-    let second = table.start(&["-n", "2", "--cpus", "0"], SPIN);
+    let first = table.start(&["-n", "2", "--cpus", cpu()], SPIN);
+    let second = table.start(&["-n", "2", "--cpus", cpu()], SPIN);
     until(|| table.jobs().iter().all(|job| job["class"] == "spins" && job["how"] == "adaptive"));
     for _ in 0..3 {
-        until(|| are_stopped(&first) && are_running(&second));
-        until(|| are_stopped(&second) && are_running(&first));
+        until(|| are_stopped(first.id()) && are_running(second.id()));
+        until(|| are_stopped(second.id()) && are_running(first.id()));
     }
     let set = |arguments: &[&str]| drop(testing::run(&mut table.rowlock(arguments)).expect_success());
     set(&["hold", "1"]);
-    until(|| table.jobs()[0]["state"] == "held" && are_stopped(&first) && are_running(&second));
+    until(|| table.jobs()[0]["state"] == "held" && are_stopped(first.id()) && are_running(second.id()));
     set(&["set", "2", "--weight", "3"]);
     assert_eq!(table.jobs()[1]["weight"], 3);
     set(&["resume", "1"]);
-    until(|| are_running(&first) && are_stopped(&second));
+    until(|| are_running(first.id()) && are_stopped(second.id()));
     // Without turns, both run at any time.
     set(&["set", "1", "--how", "none"]);
     set(&["set", "2", "--how", "none"]);
-    until(|| are_running(&first) && are_running(&second));
+    until(|| are_running(first.id()) && are_running(second.id()));
     assert!(table.jobs().iter().all(|job| job["state"] == "runs"));
     set(&["kill", "1"]);
     first.wait().expect_signal(15);
@@ -232,12 +250,12 @@ fn jobs_that_spin_take_turns_and_one_that_is_held_cedes_them() {
 #[test]
 fn a_job_of_one_thread_takes_no_turns() {
     let table = Table::new();
-    let spins = table.start(&["-n", "2", "--cpus", "0"], SPIN);
-    let computes = table.start(&["-n", "1", "--cpus", "0"], SPIN);
+    let spins = table.start(&["-n", "2", "--cpus", cpu()], SPIN);
+    let computes = table.start(&["-n", "1", "--cpus", cpu()], SPIN);
     until(|| table.jobs()[1]["class"] == "computes" && table.jobs()[0]["class"] == "spins");
     assert_eq!(table.jobs()[1]["slices"], Value::Array(Vec::new()));
     // Alone in the slices, the other one is not stopped either.
-    until(|| are_running(&spins) && are_running(&computes));
+    until(|| are_running(spins.id()) && are_running(computes.id()));
     for prun in [spins, computes] {
         prun.send(15);
         prun.wait().expect_signal(15);
@@ -251,6 +269,11 @@ fn a_job_within_a_job_is_a_part_of_it() {
     let inner = format!("{} prun --wait none -n 2 -- sh -c 'echo $ROWLOCK_JOB'", env!("CARGO_BIN_EXE_rowlock"));
     let output = table.run(&["--", "sh", "-c", &inner]).expect_success();
     assert_eq!(output.stdout, "1\n1\n");
+    // A variable that names no job of the table says nothing.
+    for named in ["", "x", "7"] {
+        let mut command = table.rowlock(&["prun", "--", "sh", "-c", "echo $ROWLOCK_JOB"]);
+        assert_eq!(testing::run(command.env("ROWLOCK_JOB", named)).expect_success().stdout, "1\n");
+    }
 }
 
 #[test]
@@ -262,27 +285,28 @@ fn the_first_job_decides_how_long_turns_are() {
 }
 
 #[test]
-fn if_the_terminal_signals_only_the_agent_the_ranks_get_the_signal() {
+fn a_signal_to_the_agent_alone_reaches_all_ranks() {
     let table = Table::new();
-    let prun = table.start(&["-n", "2"], "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
-    until(|| ranks(&prun).len() == 2);
+    let script = "trap 'echo asked; exit 3' TERM; touch ready-$ROWLOCK_RANK; while :; do sleep 0.01; done";
+    let prun = table.start(&["-n", "2"], script);
+    until(|| (0..2).all(|rank| table.place().join(format!("ready-{rank}")).exists()));
     prun.send(15);
-    let output = prun.wait();
-    assert!(matches!(output.status.code(), Some(3 | 143) | None), "{output}");
+    let output = prun.wait().expect_exit(3);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("asked\nasked\n", ""));
     table.expect_gone();
 }
 
 #[test]
 fn a_job_whose_agent_is_killed_ends_and_the_others_go_on() {
     let table = Table::new();
-    let [mut first, second] = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", "0", "--how", "strict"], SPIN));
-    until(|| are_stopped(&first) && are_running(&second));
-    let left = ranks(&first);
+    let [mut first, second] = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", cpu(), "--how", "strict"], SPIN));
+    until(|| are_stopped(first.id()) && are_running(second.id()));
+    let left = ranks(first.id());
     first.process().kill().unwrap();
     first.wait_until_ended();
     until(|| left.iter().all(|&rank| state(rank).is_none_or(|state| state == 'Z')));
     // The other one notices that it is alone.
-    until(|| table.jobs().len() == 1 && table.jobs()[0]["state"] == "runs" && are_running(&second));
+    until(|| table.jobs().len() == 1 && table.jobs()[0]["state"] == "runs" && are_running(second.id()));
     second.send(15);
     second.wait().expect_signal(15);
     table.expect_gone();

@@ -35,7 +35,8 @@ fn two_jobs_on_the_same_cells_run_in_turn_and_others_beside_them() {
         assert_eq!(state.action(outside, at(millis)), Some(Action::Run));
     }
     assert_eq!(state.facts(outside), None);
-    assert!(matches!(state.set_weight(outside, 2, at(0)), Err(StateError::Unknown(_))));
+    assert!(matches!(state.set_weight(outside, 2, at(0)), Err(StateError::NoTurns(_))));
+    assert!(matches!(state.set_weight(JobId(9), 2, at(0)), Err(StateError::Unknown(_))));
 }
 
 #[test]

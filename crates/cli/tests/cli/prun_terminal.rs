@@ -1,0 +1,185 @@
+//! `rowlock prun` on a terminal.
+
+use serde_json::Value;
+use testing::Terminal;
+use testing::terminal::{CTRL_C, CTRL_Z};
+
+use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, ranks, until};
+
+/// An interactive shell in the folder of a table, in which `rowlock` is this one.
+struct Shell<'a> {
+    terminal: Terminal,
+    table: &'a Table,
+    answers: u32,
+}
+
+impl Shell<'_> {
+    fn new(table: &Table) -> Shell<'_> {
+        let mut shell = Shell { terminal: Terminal::shell(), table, answers: 0 };
+        let place = table.place().display();
+        shell.command(&format!("export ROWLOCK_TABLE='{place}'; cd '{place}'"));
+        shell.command(&format!("rowlock() {{ '{}' \"$@\"; }}", env!("CARGO_BIN_EXE_rowlock")));
+        shell
+    }
+
+    /// Types a command, and waits until the shell has come back.
+    fn command(&mut self, command: &str) {
+        self.start(command);
+        self.answer();
+    }
+
+    fn start(&mut self, command: &str) {
+        self.terminal.type_keys(command);
+        self.terminal.type_keys("\n");
+    }
+
+    /// Waits until the shell reads commands. The echo of the command does not have its output.
+    fn answer(&mut self) {
+        self.answers += 1;
+        self.start(&format!("echo answer $(({} + 1000))", self.answers));
+        self.terminal.read_until(&format!("answer {}", self.answers + 1000));
+    }
+
+    /// Starts a job in the foreground, and waits until its ranks run. Returns its agent.
+    fn prun(&mut self, words: &str, script: &str, ranks_expected: usize) -> u32 {
+        let before = self.table.jobs().len();
+        self.start(&format!("'{}' prun --wait none {words} -- sh -c '{script}'", env!("CARGO_BIN_EXE_rowlock")));
+        until(|| self.table.jobs().len() > before);
+        let agent = agent(&self.table.jobs()[before]);
+        until(|| ranks(agent).len() == ranks_expected);
+        agent
+    }
+
+    /// Presses Ctrl-Z, and waits until the job is suspended and the shell is back.
+    fn suspend(&mut self, job: usize) {
+        self.terminal.type_keys(CTRL_Z);
+        until(|| self.state(job) == "suspended" && self.has_stopped(job));
+        self.answer();
+    }
+
+    fn has_stopped(&self, job: usize) -> bool {
+        crate::prun::state(agent(&self.table.jobs()[job])) == Some('T')
+    }
+
+    fn state(&self, job: usize) -> String {
+        self.table.jobs()[job]["state"].as_str().unwrap().to_owned()
+    }
+}
+
+fn agent(job: &Value) -> u32 {
+    job["agent"].as_u64().unwrap().try_into().unwrap()
+}
+
+/// Whether a process belongs to the foreground process group of its terminal.
+fn is_in_foreground(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The state, the parent, the process group, the session, the terminal and its process group.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_ascii_whitespace().take(6).collect();
+    fields[2] == fields[5]
+}
+
+#[test]
+fn ctrl_c_ends_all_ranks() {
+    let table = Table::new();
+    let mut terminal = Terminal::start(&mut table.rowlock(&["prun", "-n", "2", "--", "sh", "-c", "sleep 1000; true"]));
+    until(|| table.jobs().first().is_some_and(|job| ranks(agent(job)).len() == 2));
+    terminal.type_keys(CTRL_C);
+    terminal.wait().expect_signal(2);
+    table.expect_gone();
+}
+
+#[test]
+fn ctrl_z_stops_a_job_and_fg_and_bg_continue_it() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    let agent = shell.prun("-n 2", SPIN, 2);
+    shell.suspend(0);
+    until(|| are_stopped(agent));
+    shell.command("bg");
+    until(|| shell.state(0) == "runs" && are_running(agent));
+    shell.start("fg");
+    until(|| is_in_foreground(agent));
+    shell.terminal.type_keys(CTRL_C);
+    until(|| table.jobs().is_empty());
+    shell.answer();
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_that_its_terminal_has_stopped_is_left_alone_by_other_agents_and_then_takes_turns_again() {
+    let table = Table::new();
+    let strict = ["-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
+    let others = [0, 1].map(|_| table.start(&strict, SPIN));
+    let mut shell = Shell::new(&table);
+    let agent = shell.prun(&format!("-n 2 --cpus {} --how strict", cpu()), SPIN, 2);
+    for is_its_turn in [false, true, false] {
+        // It may change before the key is read: any moment must do.
+        until(|| if is_its_turn { are_running(agent) } else { are_stopped(agent) });
+        shell.suspend(2);
+        until(|| are_stopped(agent));
+        for _ in 0..4 {
+            for number in 0..2 {
+                until(|| are_running(others[number].id()) && are_stopped(others[1 - number].id()));
+                assert!(are_stopped(agent));
+            }
+        }
+        shell.start("fg");
+        until(|| are_running(agent));
+        until(|| are_stopped(agent));
+    }
+    shell.terminal.type_keys(CTRL_C);
+    until(|| table.jobs().len() == 2);
+    for other in others {
+        other.send(15);
+        other.wait().expect_signal(15);
+    }
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_in_the_background_that_reads_is_stopped_until_it_is_in_the_foreground() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    shell.prun("", "read line; echo it was $line", 1);
+    shell.suspend(0);
+    shell.command("bg");
+    until(|| shell.state(0) == "suspended" && shell.has_stopped(0));
+    shell.start("fg");
+    until(|| shell.state(0) == "runs");
+    shell.start("this");
+    shell.terminal.read_until("it was this");
+    shell.answer();
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
+fn jobs_are_parts_of_pipelines() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    shell.start("rowlock prun -- echo 'to be' | rowlock prun -- tr a-z A-Z");
+    shell.terminal.read_until("TO BE");
+    shell.answer();
+    shell.start("rowlock prun -- yes row | rowlock prun -- sed -n 's/row/lock/p;1q'");
+    shell.terminal.read_until("lock\r\n");
+    shell.answer();
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_that_ignores_hangups_survives_one() {
+    let table = Table::new();
+    let rowlock = env!("CARGO_BIN_EXE_rowlock");
+    let script = format!("trap '' HUP; exec '{rowlock}' prun -- sh -c 'echo ready; read line; echo $line'");
+    let mut command = testing::command("sh");
+    command.args(["-c", &script]).env("ROWLOCK_TABLE", table.place());
+    let mut prun = testing::Child::start_piped(&mut command);
+    assert_eq!(prun.read_line(), "ready");
+    prun.send(1);
+    prun.write_line("still there");
+    prun.wait().expect_success().expect_stdout("still there");
+    table.expect_gone();
+}

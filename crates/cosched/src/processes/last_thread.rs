@@ -1,0 +1,33 @@
+//! The thread of a job that continues last, whose CPU the switcher should use.
+//!
+//! SIGCONT wakes the threads of a process one after another, in the order in which they were created.
+//! Each goes to the CPU on which it ran before if that is idle. If the switcher runs there, it goes to
+//! another idle CPU, where another thread belongs. So two threads can share a CPU while one is idle,
+//! until the kernel balances the load: one or two ticks, of a turn of five. If the switcher runs where
+//! the last thread belongs, all other threads are on their CPUs already when that one is woken, and it
+//! follows the switcher.
+//!
+//! Threads that are bound to a CPU each are not affected, such as those of ranks with one core.
+
+use std::fs;
+
+use sys::identity::{Identity, Stat};
+
+use super::observer::threads;
+
+/// Only the last processes to continue are asked for their threads.
+const MOST_ASKED: usize = 64;
+
+/// The process and the thread that continue last, among those that may share a CPU with another
+/// thread. Parents come before their children in `processes`, and continue after them.
+pub fn last_thread(processes: &[Identity]) -> Option<(u32, u32)> {
+    processes.iter().take(MOST_ASKED).find_map(|&process| match threads(process)?[..] {
+        [_, .., last] => Some((process.pid, last)),
+        _ => None,
+    })
+}
+
+/// The CPU on which a thread ran last. `None` if it has ended.
+pub fn cpu_of((process, thread): (u32, u32)) -> Option<u32> {
+    Stat::parse(&fs::read(format!("/proc/{process}/task/{thread}/stat")).ok()?)?.cpu
+}
