@@ -93,7 +93,7 @@ impl<W: Word> Claims<'_, W> {
         if self.claim.read() == number {
             self.switched.write(turn);
         }
-        self.claim.replace(number, number.wrapping_add(1))
+        self.claim.replace(number, number.wrapping_add(1)) || cfg!(rowlock_canary = "a-late-agent-is-believed")
     }
 }
 

@@ -1,13 +1,18 @@
 //! The commands that the suites of harm run, and the folder that they start in: `faults`,
 //! `environments`, `kills` and `planted`. A command in this table is in all four.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
+use testing::Child;
 
 use crate::groups;
 use crate::sort::place::records;
@@ -39,7 +44,7 @@ const fn long(subject: Subject) -> Subject {
 }
 
 /// All commands. A test compares them with `rowlock --help`.
-pub(crate) const COMMANDS: [Subject; 22] = [
+pub(crate) const COMMANDS: [Subject; 28] = [
     function("sort in out --record 20 --key 0:4 --memory 256KiB --verify"),
     function("sort in out --record 20 --algorithm columnsort --memory 2MiB"),
     function("sort in - --record 20 --memory 256KiB --quiet"),
@@ -64,13 +69,25 @@ pub(crate) const COMMANDS: [Subject; 22] = [
         "pipeline explore --runs 2 --only buffers --prepare ./program -- ./program ROWLOCK sort in sorted --record 20",
     )),
     function("paper ap/example"),
+    measurement("prun -n 2 --label -- ./program true"),
+    measurement("jobs"),
+    measurement("kill 1"),
+    measurement("hold 1"),
+    measurement("resume 1"),
+    measurement("set 1 --weight 2"),
 ];
+
+/// The commands for a job of `rowlock prun`, which runs beside them.
+const FOR_JOBS: [&str; 5] = ["jobs", "kill", "hold", "resume", "set"];
 
 /// Whether each error says what could not be done, and not only why, in the words of the system.
 pub(crate) fn errors_are_explained(stderr: &str) -> bool {
     let mut errors = stderr.lines().filter_map(|line| line.strip_prefix("error: ")?.split_once(" (os error "));
     errors.all(|(error, _)| error.contains(": "))
 }
+
+/// How long the end of a job may take.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// What the commands may write in their folder.
 const OUTPUTS: [&str; 4] = ["out", "sorted", "trace", "results"];
@@ -125,11 +142,15 @@ pub(crate) struct Work {
     pub(crate) before: String,
 }
 
-/// A folder with all files that the commands read, and a folder for temporary files.
+/// A folder with all files that the commands read, a folder for temporary files, and one for the
+/// table of jobs.
 #[derive(Debug)]
 pub(crate) struct Place {
     folder: TempDir,
     temporary: TempDir,
+    table: TempDir,
+    /// The job that a command is for.
+    job: RefCell<Option<Child>>,
 }
 
 impl Place {
@@ -139,7 +160,8 @@ impl Place {
     }
 
     pub(crate) fn with(work: &Work) -> Place {
-        let place = Place { folder: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() };
+        let [folder, temporary, table] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let place = Place { folder, temporary, table, job: RefCell::default() };
         let rounds = |scenario: &str| scenario.replace("rounds = 20", &format!("rounds = {}", work.rounds));
         let tasks = r#"{ "tasks": { "crew": { "instance": 2, "loop": 5, "run": 50, "sleep": 50 } } }"#;
         let program = format!("#!/bin/sh\n{}\nexec \"$@\"\n", work.before);
@@ -154,9 +176,9 @@ impl Place {
         place
     }
 
-    /// Lets every user write in both folders.
+    /// Lets every user write in all folders.
     pub(crate) fn share(&self) {
-        for folder in [self.folder(), self.temporary()] {
+        for folder in [self.folder(), self.temporary(), self.table.path()] {
             fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
         }
     }
@@ -183,10 +205,37 @@ impl Place {
         let words = line.split(' ').map(|word| if word == "ROWLOCK" { program } else { word });
         let mut command = crate::rowlock(&words.collect::<Vec<_>>());
         command.current_dir(self.folder()).env("TMPDIR", self.temporary()).env_remove("XDG_RUNTIME_DIR");
+        command.env("ROWLOCK_TABLE", self.table.path());
+        if FOR_JOBS.iter().any(|name| line.split(' ').next() == Some(name)) {
+            self.job.borrow_mut().get_or_insert_with(|| self.start_job());
+        }
         if line.contains("--fresh") {
             command.env("XDG_CACHE_HOME", self.path("cache"));
         }
         command
+    }
+
+    /// Starts job 1. Waits until it is in the table. What it leaves is beside the table.
+    fn start_job(&self) -> Child {
+        let mut command = crate::rowlock(&["prun", "--wait", "none", "--", "sleep", "1000"]);
+        command.env("ROWLOCK_TABLE", self.table.path()).env("TMPDIR", self.table.path()).env_remove("XDG_RUNTIME_DIR");
+        let job = Child::start(&mut command);
+        let is_entered = || {
+            let tables = names(self.table.path()).into_iter().map(|name| names(&self.table.path().join(name)));
+            tables.flatten().any(|name| name == "processes-1")
+        };
+        while !is_entered() {
+            sleep(Duration::from_millis(1));
+        }
+        job
+    }
+
+    /// Ends the job, if there is one. Its keeper and the process that removes the table go on.
+    fn end_job(&self) {
+        if let Some(job) = self.job.take() {
+            job.send(Signal::KILL.as_raw());
+            job.wait();
+        }
     }
 
     /// All files in the folder and below it, with their contents.
@@ -210,14 +259,16 @@ impl Place {
 
 impl Place {
     /// Everything that a command has left and should not have, apart from processes and files in
-    /// the folder for temporary ones. Its process had this id.
+    /// the folder for temporary ones. Its process had this id. The job that it was for is ended.
     pub(crate) fn left(&self, subject: &Subject, process: u32) -> Vec<String> {
+        self.end_job();
         let inputs = ["in", "out", "crew.toml", "here.toml", "tasks.json", "runs.csv", "program"];
         let outputs = subject.outputs().into_iter().chain(["cache", "core"]);
         let known: Vec<&str> = inputs.into_iter().chain(outputs).collect();
         let files = names(self.folder()).into_iter().filter(|name| !known.contains(&name.as_str()));
         let shared = names(Path::new("/dev/shm")).into_iter().filter(|name| name.starts_with("rowlock-book"));
-        files.chain(drafts(self.folder())).chain(shared).chain(groups::of(process)).collect()
+        let files = files.chain(drafts(self.folder())).chain(names(self.table.path()));
+        files.chain(shared).chain(groups::of(process)).collect()
     }
 
     /// Lets the next command of the same kind remove temporary files that have names.
@@ -236,6 +287,17 @@ impl Place {
     /// The names of the files in the folder for temporary ones.
     pub(crate) fn temporary_files(&self) -> Vec<String> {
         names(self.temporary())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.end_job();
+        // What would remove them is not killed.
+        let started = Instant::now();
+        while !names(self.table.path()).is_empty() && started.elapsed() < LIMIT {
+            sleep(Duration::from_millis(1));
+        }
     }
 }
 

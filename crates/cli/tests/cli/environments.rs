@@ -167,7 +167,7 @@ environments! {
         "mkdir full && mount -t tmpfs -o size=256k none full && cp $(ls --ignore=full) full && cd full && (cat /dev/zero > zeros || true) 2> /dev/null"
     );
     commands_are_orderly_without_a_home: "unset HOME XDG_CACHE_HOME";
-    commands_are_orderly_without_variables: "exec env -i \"TMPDIR=$TMPDIR\" \"$@\"";
+    commands_are_orderly_without_variables: "exec env -i \"TMPDIR=$TMPDIR\" \"ROWLOCK_TABLE=$ROWLOCK_TABLE\" \"$@\"";
     commands_are_orderly_if_interrupts_are_ignored: "trap '' INT";
     commands_are_orderly_if_ends_of_children_are_ignored: "exec env --ignore-signal=CHLD \"$@\"";
     commands_are_orderly_if_closed_pipes_are_ignored: "trap '' PIPE";

@@ -85,7 +85,7 @@ impl Machine {
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    (builder.preemption_bound, builder.max_duration) = testing::depth(preemptions);
     builder.check(model);
 }
 
