@@ -23,8 +23,8 @@ use crate::state::{Entering, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
 
-/// How long a claim may last before another agent takes it over, and how much longer for each process
-/// that is to be stopped or continued.
+/// How long a claim may last before another agent takes it over, and how much longer for each
+/// process that is to be stopped or continued.
 const PATIENCE: Span = Span::from_millis(2);
 const PATIENCE_FOR_PROCESS: Span = Span::from_micros(50);
 /// How much later than the agent before it an agent wakes after a boundary, so that they do not

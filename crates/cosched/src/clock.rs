@@ -3,7 +3,8 @@
 use policy::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The time on `CLOCK_MONOTONIC`: the same for all processes, and no change of the time of day affects it.
+/// The time on `CLOCK_MONOTONIC`: the same for all processes, and no change of the time of day
+/// affects it.
 pub fn now() -> Instant {
     let now = clock_gettime(ClockId::Monotonic);
     // The clock starts at zero and stays below 584 years.

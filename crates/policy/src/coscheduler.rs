@@ -285,8 +285,8 @@ impl Coscheduler {
     ///
     /// # Errors
     ///
-    /// [`SliceError::Unknown`], and [`TurnError::TooLong`] as in [`enter`](Self::enter). Nothing has
-    /// changed then.
+    /// [`SliceError::Unknown`], and [`TurnError::TooLong`] as in [`enter`](Self::enter). Nothing
+    /// has changed then.
     pub fn set_weight(&mut self, job: JobId, weight: u32, now: Instant) -> Result<(), CoschedulingError> {
         let before = self.facts(job).ok_or(SliceError::Unknown(job))?.weight;
         let weight = weight.max(1);

@@ -23,9 +23,9 @@
 //! It keeps its cells, which others may have at the same time. If it takes turns again, it gets a
 //! slice at once, beyond the limit if need be: it is running.
 //!
-//! By these rules, a new job may get such cells although others are free. If it is to
-//! [avoid them](SliceTable::avoiding_jobs_beside), it first looks for room without them, in all
-//! slices, and only then as above. It gets a new slice only if no slice has room by the rules above.
+//! By these rules, a new job may get such cells although others are free. If it is to [avoid
+//! them](SliceTable::avoiding_jobs_beside), it first looks for room without them, in all slices,
+//! and only then as above. It gets a new slice only if no slice has room by the rules above.
 //!
 //! With [`Movement::WithinNode`], our addition, requests are placed in the same way. If another
 //! table, in which jobs have other cells in some slices, gives the least served job a larger share,

@@ -72,7 +72,8 @@ impl Terminal {
         let end = || screen.try_clone().expect("a descriptor");
         sys::process::lead_session(command.stdin(end()).stdout(end()).stderr(end()));
         let leader = command.spawn().unwrap_or_else(|why| panic!("cannot start {command:?}: {why}"));
-        // While this process holds the other end, it would not notice that all others have closed it.
+        // While this process holds the other end, it would not notice that all others have closed
+        // it.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let end = pidfd_open(Pid::from_child(&leader), PidfdFlags::empty()).expect("a running child");
         let (command, output) = (format!("{command:?}"), Vec::new());

@@ -5,9 +5,9 @@
 //! jobs of a run begin before a window and end after it, and count their meetings in it. Runs alone
 //! and runs of all arms alternate, and each run is divided by the one alone of the same batch.
 //!
-//! `cargo bench -p rowlock-bench-exec --bench coscheduling -- [ARM...]` measures these arms, or all.
-//! A cell of 11 batches takes about a minute, and all of them half an hour. The machine should be
-//! idle otherwise.
+//! `cargo bench -p rowlock-bench-exec --bench coscheduling -- [ARM...]` measures these arms, or
+//! all. A cell of 11 batches takes about a minute, and all of them half an hour. The machine should
+//! be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::path::{Path, PathBuf};

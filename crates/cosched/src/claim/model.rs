@@ -1,7 +1,7 @@
 //! A loom model of claims: agents that switch two jobs, are late, are stopped, and die.
 //!
-//! Two jobs take turns: job 0 runs in even turns and job 1 in odd ones. A signal to a job is a store
-//! to its word, so a late one can come after those of a later switch.
+//! Two jobs take turns: job 0 runs in even turns and job 1 in odd ones. A signal to a job is a
+//! store to its word, so a late one can come after those of a later switch.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;

@@ -1,11 +1,11 @@
 //! The thread of a job that continues last, whose CPU the switcher should use.
 //!
-//! SIGCONT wakes the threads of a process one after another, in the order in which they were created.
-//! Each goes to the CPU on which it ran before if that is idle. If the switcher runs there, it goes to
-//! another idle CPU, where another thread belongs. So two threads can share a CPU while one is idle,
-//! until the kernel balances the load: one or two ticks, of a turn of five. If the switcher runs where
-//! the last thread belongs, all other threads are on their CPUs already when that one is woken, and it
-//! follows the switcher.
+//! SIGCONT wakes the threads of a process one after another, in the order in which they were
+//! created. Each goes to the CPU on which it ran before if that is idle. If the switcher runs
+//! there, it goes to another idle CPU, where another thread belongs. So two threads can share a CPU
+//! while one is idle, until the kernel balances the load: one or two ticks, of a turn of five. If
+//! the switcher runs where the last thread belongs, all other threads are on their CPUs already
+//! when that one is woken, and it follows the switcher.
 //!
 //! Threads that are bound to a CPU each are not affected, such as those of ranks with one core.
 

@@ -86,8 +86,8 @@ impl Ended {
         code.and_then(|code| code.try_into().ok()).unwrap_or(1)
     }
 
-    /// A sentence about the cause of the end if it is neither the end of all ranks by themselves nor
-    /// a signal to the job.
+    /// A sentence about the cause of the end if it is neither the end of all ranks by themselves
+    /// nor a signal to the job.
     pub fn cause(&self) -> Option<String> {
         if self.is_timed_out {
             return Some("the time limit has passed, so the job was ended".to_owned());
