@@ -200,7 +200,7 @@ fn bad_input_is_explained_and_leaves_nothing() {
 fn a_job_whose_caller_may_use_one_cpu_does_not_limit_others() {
     let table = Table::new();
     let first = table.start(&["--cpus", cpu()], "sleep 1000");
-    let bindings = ["--report-bindings", "-n", "2", "--", "true"];
+    let bindings = ["--report-bindings", "--", "true"];
     let [beside, alone] = [&table, &Table::new()].map(|table| table.run(&bindings).expect_success().stderr);
     assert_eq!(beside, alone);
     drop(first);

@@ -14,8 +14,15 @@ use rowlock_fiber::{Config, Runtime};
 /// Whether another fiber runs during a function.
 fn lets_others_run(function: impl FnOnce()) -> bool {
     static HAS_RUN: AtomicBool = AtomicBool::new(false);
-    HAS_RUN.store(false, Relaxed);
-    let other = fiber::spawn(|| HAS_RUN.store(true, Relaxed));
+    let other = loop {
+        HAS_RUN.store(false, Relaxed);
+        let other = fiber::spawn(|| HAS_RUN.store(true, Relaxed));
+        if !HAS_RUN.load(Relaxed) {
+            break other;
+        }
+        // It has run while it was being spawned: that may wait until there is a thread for it.
+        other.join().unwrap();
+    };
     function();
     let has_run = HAS_RUN.load(Relaxed);
     other.join().unwrap();
