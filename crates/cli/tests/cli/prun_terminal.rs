@@ -4,6 +4,7 @@ use serde_json::Value;
 use testing::Terminal;
 use testing::terminal::{CTRL_C, CTRL_Z};
 
+use crate::kills::name;
 use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, ranks, until};
 
 /// An interactive shell in the folder of a table, in which `rowlock` is this one.
@@ -46,7 +47,9 @@ impl Shell<'_> {
         self.start(&format!("'{}' prun --wait none {words} -- sh -c '{script}'", env!("CARGO_BIN_EXE_rowlock")));
         until(|| self.table.jobs().len() > before);
         let agent = agent(&self.table.jobs()[before]);
-        until(|| ranks(agent).len() == ranks_expected);
+        // A process that is stopped before it has executed its program would not be a rank yet.
+        let has_begun = |rank: &u32| name(*rank).trim() != "rowlock";
+        until(|| ranks(agent).iter().filter(|rank| has_begun(rank)).count() == ranks_expected);
         agent
     }
 

@@ -20,7 +20,7 @@ fn lets_others_run(function: impl FnOnce()) -> bool {
         if !HAS_RUN.load(Relaxed) {
             break other;
         }
-        // It has run while it was being spawned: that may wait until there is a thread for it.
+        // The turn of this fiber was over when it spawned the other one.
         other.join().unwrap();
     };
     function();
