@@ -71,7 +71,7 @@ fn is_within_a_job(place: &Path) -> bool {
     })
 }
 
-/// What a job has besides its ranks.
+/// The turns of a job, if it is in the table.
 struct Turns {
     agent: Option<Agent>,
 }
@@ -99,7 +99,7 @@ impl Listener for Turns {
     }
 }
 
-/// What the arguments ask for.
+/// A job as the arguments describe it.
 struct Plan<'a> {
     arguments: &'a Prun,
     /// The program of each rank.
@@ -268,7 +268,7 @@ impl Plan<'_> {
         }
     }
 
-    /// What would be started, in words.
+    /// A text that says which ranks would be started, and where.
     fn describe(&self) -> Result<String, Stop> {
         let topology = &self.topology();
         let request = self.request(topology).or_input()?;

@@ -54,7 +54,7 @@ impl Machine {
         [self.jobs[0].load(SeqCst), self.jobs[1].load(SeqCst)]
     }
 
-    /// What an agent does when it awakes at a boundary. It finds another agent's claim overdue at
+    /// Acts as an agent that awakes at a boundary. It finds another agent's claim overdue at
     /// once, however short it was: the protocol must hold for any patience.
     fn awake(&self, end: End) {
         let claims = Claims { claim: &self.claim, switched: &self.switched };

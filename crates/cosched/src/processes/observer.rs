@@ -1,4 +1,4 @@
-//! What the threads of a job do: how long they run, and how often they block.
+//! The counters of the threads of a job: how long they run, and how often they block.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use sys::identity::Identity;
 
 use super::status::fields;
 
-/// What a thread did since the last observation.
+/// The counters of a thread since the last observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadDelta {
     /// Its process.

@@ -1,8 +1,8 @@
 //! A folder that processes of one user share as long as any of them runs.
 //!
-//! Each user of the folder holds a shared lock (`flock`) on a file in it. Whoever takes this lock
-//! exclusively has found that no process uses the folder, and removes it. That is tried by each
-//! user that leaves, and by a [`Remover`] for one that is killed.
+//! Each user of the folder holds a shared lock (`flock`) on a file in it. A process that takes this
+//! lock exclusively has found that no process uses the folder, and removes it. That is tried by
+//! each user that leaves, and by a [`Remover`] for one that is killed.
 //!
 //! # Why it is neither removed while it is used, nor left
 //!
