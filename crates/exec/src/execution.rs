@@ -95,7 +95,7 @@ impl Invocation {
         let elapsed = started.elapsed();
         let used = descendants_usage().since(before);
         let (user, system) = (used.cpu.saturating_sub(used.system), used.system);
-        let (stdout_sha256, stdout_bytes) = hash(&mut stdout).map_err(RunError::Output)?;
+        let (stdout_sha256, stdout_bytes) = stdout.rewind().and_then(|()| hash(stdout)).map_err(RunError::Output)?;
         let stderr = end_of_stderr(&mut stderr).map_err(RunError::Output)?;
         Ok(Ok(Execution { status, elapsed, user, system, stdout_sha256, stdout_bytes, stderr }))
     }
@@ -128,14 +128,16 @@ fn is_stopped_by_terminal(program: &Contained) -> bool {
         .any(|signal| [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal))
 }
 
-/// The SHA-256 hash and the length of a file.
-fn hash(file: &mut File) -> io::Result<(String, u64)> {
-    file.rewind()?;
-    let (mut hasher, mut bytes) = (Sha256::new(), vec![0; 1 << 16]);
-    while let length @ 1.. = file.read(&mut bytes)? {
-        hasher.update(&bytes[..length]);
+/// The SHA-256 hash and the number of the bytes that a reader returns.
+fn hash(mut content: impl Read) -> io::Result<(String, u64)> {
+    let (mut hasher, mut block, mut length) = (Sha256::new(), Vec::new(), 0);
+    // `read_to_end` repeats reads that a signal interrupts, unlike `read`.
+    while content.by_ref().take(1 << 16).read_to_end(&mut block)? > 0 {
+        hasher.update(&block);
+        length += block.len() as u64;
+        block.clear();
     }
-    Ok((crate::hex(&hasher.finalize()), file.stream_position()?))
+    Ok((crate::hex(&hasher.finalize()), length))
 }
 
 fn end_of_stderr(file: &mut File) -> io::Result<String> {
@@ -161,6 +163,19 @@ mod tests {
         let limits = |limit| RunLimits { cancel: &cancel, limit: Some(limit) };
         assert_eq!(run("exec sleep 600", limits(Duration::ZERO)), Err(Interruption::TimedOut));
         assert_eq!(run("exit 3", limits(Duration::MAX)).unwrap().status.code(), Some(3));
+    }
+
+    #[test]
+    fn reads_that_a_signal_interrupts_are_repeated() {
+        struct Interrupted(bool, &'static [u8]);
+        impl Read for Interrupted {
+            fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+                self.0 = !self.0;
+                if self.0 { Err(io::ErrorKind::Interrupted.into()) } else { self.1.read(bytes) }
+            }
+        }
+        let (hash, length) = hash(Interrupted(false, b"abc")).unwrap();
+        assert_eq!((&hash[..8], length), ("ba7816bf", 3));
     }
 
     #[test]

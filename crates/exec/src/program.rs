@@ -87,10 +87,8 @@ fn resolve(command: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
 /// The first bytes of a file, as many as the kernel reads for a script's first line. Empty if the
 /// file cannot be read.
 fn beginning(file: &Path) -> Vec<u8> {
-    let mut bytes = vec![0; 256];
-    let length = File::open(file).and_then(|mut file| file.read(&mut bytes)).unwrap_or(0);
-    bytes.truncate(length);
-    bytes
+    let mut bytes = Vec::new();
+    File::open(file).and_then(|file| file.take(256).read_to_end(&mut bytes)).map_or_else(|_| Vec::new(), |_| bytes)
 }
 
 /// The interpreter of a file that begins with these bytes. Returns `None` if the kernel executes it
