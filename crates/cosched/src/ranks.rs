@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use sys::containment::{Contained, Manner, contain};
 use sys::cpus::{AffinityError, bind_in};
-use sys::signals::{BlockedSignals, forwarded};
+use sys::signals::{BlockedSignals, STOPS};
 
 use self::relay::{Relay, Stream};
 pub use self::supervision::{Ended, Listener, TIMED_OUT};
@@ -143,9 +143,9 @@ impl Ranks {
     /// Starts all ranks; if one cannot start, ends the others. `spawn` spawns the command of a rank
     /// after its standard streams, its variables [`RANK`] and [`RANKS`] and its CPUs are set.
     ///
-    /// Blocks the signals of [`forwarded`] on the calling thread, which must be the only one, and
-    /// so on those that it starts later, as long as the ranks exist. Blocks until all have executed
-    /// their program.
+    /// Blocks the signals of [`forwarded`](sys::signals::forwarded) on the calling thread, which
+    /// must be the only one, and so on those that it starts later, as long as the ranks exist.
+    /// Blocks until all have executed their program.
     ///
     /// # Errors
     /// If a rank cannot be started, with its number.
@@ -154,8 +154,7 @@ impl Ranks {
         io: &Io,
         mut spawn: impl FnMut(u32, &mut Command) -> Result<Child, E>,
     ) -> Result<Ranks, StartError<E>> {
-        let blocked: Vec<i32> = forwarded().chain([Signal::CHILD.as_raw()]).collect();
-        let signals = BlockedSignals::new(&blocked)?;
+        let signals = BlockedSignals::for_start()?;
         let count = ranks.len();
         // All that can be known to fail, fails before the first rank starts.
         let files = open_files(&io.output, count)?;
@@ -176,6 +175,7 @@ impl Ranks {
             streams[1].extend(child.stderr.take().map(|pipe| Stream::new(rank, pipe.into())));
             started.ranks.push(Rank { process: Contained::new(child, lifeline), ended: None, has_stopped: false });
         }
+        started.signals.block(&STOPS)?;
         if io.output == Output::Labelled {
             started.relay = Relay::start(streams)?;
         }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use counters::{ProcessReport, Region, RegionError};
 use rustix::process::{Signal, getpid, kill_process};
 use sys::containment::{Contained, Manner, contain};
-use sys::signals::{BlockedSignals, forwarded};
+use sys::signals::{BlockedSignals, STOPS, send};
 
 use crate::invocation::{Invocation, StartError};
 use crate::launch::Launch;
@@ -81,12 +81,12 @@ impl Invocation {
     /// # Errors
     /// If it cannot be started or observed.
     pub fn run(&self, command: &mut Command) -> Result<(ExitStatus, Duration), RunError> {
-        let blocked: Vec<i32> = forwarded().chain([Signal::CHILD.as_raw()]).collect();
-        let blocked = BlockedSignals::new(&blocked)?;
+        let mut blocked = BlockedSignals::for_start()?;
         let lifeline = contain(command, Manner::Foreground)?;
         blocked.unblock_in(command);
         let started = Instant::now();
         let mut program = Contained::new(self.spawn(command)?, lifeline);
+        blocked.block(&STOPS)?;
         let status = forward_signals(&mut program, &blocked)?;
         Ok((status, started.elapsed()))
     }
@@ -107,7 +107,7 @@ fn forward_signals(program: &mut Contained, blocked: &BlockedSignals) -> io::Res
         if signal.number != Signal::CHILD.as_raw() {
             if signal.should_forward() {
                 // Its keeper has not been reaped, so the id is valid.
-                let _ = sys::signals::send(program.id(), signal.number);
+                let _ = send(program.id(), signal.number);
             }
             continue;
         }
@@ -116,8 +116,12 @@ fn forward_signals(program: &mut Contained, blocked: &BlockedSignals) -> io::Res
         }
         if program.next_stop().is_some() {
             // SIGCONT, which ends this stop, is blocked like others and then forwarded, so the
-            // program continues.
-            kill_process(getpid(), Signal::STOP)?;
+            // program continues. It may be there already: both were stopped at the start.
+            if blocked.take(Signal::CONT.as_raw())? {
+                let _ = send(program.id(), Signal::CONT.as_raw());
+            } else {
+                kill_process(getpid(), Signal::STOP)?;
+            }
         }
     }
 }

@@ -39,6 +39,10 @@ const OTHERS: [libc::c_int; 11] = [
     libc::SIGURG,
 ];
 
+/// The signals that stop a process by default, as those of a terminal. SIGSTOP, which cannot be
+/// blocked, is not among them.
+pub const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// The signals that a process forwards to those on whose behalf it is there.
 pub fn forwarded() -> impl Iterator<Item = i32> {
     FROM_TERMINAL.into_iter().chain(OTHERS).chain(real_time())
@@ -81,10 +85,31 @@ impl BlockedSignals {
         Ok(BlockedSignals { blocked, before, ignored_children: children == libc::SIG_IGN })
     }
 
+    /// Blocks the signals that a process forwards to others that it is about to start, and SIGCHLD.
+    ///
+    /// The [`STOPS`] are to be [blocked](BlockedSignals::block) when the others have executed their
+    /// programs. A terminal sends them to all: it could stop one of these between fork and exec,
+    /// and this process would wait for it instead of stopping as well.
+    pub fn for_start() -> io::Result<BlockedSignals> {
+        let numbers = forwarded().chain([libc::SIGCHLD]).filter(|number| !STOPS.contains(number));
+        BlockedSignals::new(&numbers.collect::<Vec<_>>())
+    }
+
+    /// Blocks these signals as well. Fails if one of the numbers is not a signal.
+    pub fn block(&mut self, numbers: &[i32]) -> io::Result<()> {
+        let more = set(numbers)?;
+        for &number in numbers {
+            // SAFETY: the set is initialized; invalid numbers are refused.
+            errno::check(unsafe { libc::sigaddset(&raw mut self.blocked, number) })?;
+        }
+        // SAFETY: the set is initialized.
+        check(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const more, null_mut()) })
+    }
+
     /// Fetches the next signal; blocks until one arrives.
     pub fn next(&self) -> io::Result<Signal> {
         loop {
-            if let Some(signal) = self.fetch(None)? {
+            if let Some(signal) = fetch(&self.blocked, None)? {
                 return Ok(signal);
             }
         }
@@ -93,33 +118,12 @@ impl BlockedSignals {
     /// Fetches the next signal; blocks until one arrives or the deadline has passed, and returns
     /// `None` then. A signal that is there already is fetched even if the deadline has passed.
     pub fn next_until(&self, deadline: Instant) -> io::Result<Option<Signal>> {
-        self.fetch(Some(deadline))
+        fetch(&self.blocked, Some(deadline))
     }
 
-    fn fetch(&self, deadline: Option<Instant>) -> io::Result<Option<Signal>> {
-        let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
-        loop {
-            let timeout = deadline.map(|deadline| {
-                let left = deadline.saturating_duration_since(Instant::now());
-                let seconds = left.as_secs().try_into().unwrap_or(libc::time_t::MAX);
-                libc::timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
-            });
-            let timeout = timeout.as_ref().map_or(null(), from_ref);
-            // SAFETY: the set is initialized, and there is room for one `siginfo_t`. The timeout is
-            // null or refers to one.
-            let number = unsafe { libc::sigtimedwait(&raw const self.blocked, about.as_mut_ptr(), timeout) };
-            if number > 0 {
-                // SAFETY: it has been written, and zeros would be valid as well.
-                let code = unsafe { about.assume_init_ref() }.si_code;
-                return Ok(Some(Signal { number, from_kernel: code > 0 }));
-            }
-            let why = io::Error::last_os_error();
-            match why.kind() {
-                io::ErrorKind::Interrupted => {}
-                io::ErrorKind::WouldBlock => return Ok(None),
-                _ => return Err(why),
-            }
-        }
+    /// Fetches this signal, which must be a blocked one, if it is there. Returns whether it was.
+    pub fn take(&self, number: i32) -> io::Result<bool> {
+        Ok(fetch(&set(&[number])?, Some(Instant::now()))?.is_some())
     }
 
     /// Lets one of these signals act on this process as if it were not blocked. A stop signal stops
@@ -149,6 +153,34 @@ impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // The set was valid before, so there is no error.
         let _ = restore(&self.before, self.ignored_children);
+    }
+}
+
+/// Fetches the next signal of a set that is blocked; blocks until one arrives or the deadline has
+/// passed.
+fn fetch(blocked: &libc::sigset_t, deadline: Option<Instant>) -> io::Result<Option<Signal>> {
+    let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
+    loop {
+        let timeout = deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let seconds = left.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+            libc::timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
+        });
+        let timeout = timeout.as_ref().map_or(null(), from_ref);
+        // SAFETY: the set is initialized, and there is room for one `siginfo_t`. The timeout is null
+        // or refers to one.
+        let number = unsafe { libc::sigtimedwait(blocked, about.as_mut_ptr(), timeout) };
+        if number > 0 {
+            // SAFETY: it has been written, and zeros would be valid as well.
+            let code = unsafe { about.assume_init_ref() }.si_code;
+            return Ok(Some(Signal { number, from_kernel: code > 0 }));
+        }
+        let why = io::Error::last_os_error();
+        match why.kind() {
+            io::ErrorKind::Interrupted => {}
+            io::ErrorKind::WouldBlock => return Ok(None),
+            _ => return Err(why),
+        }
     }
 }
 
@@ -310,6 +342,19 @@ mod tests {
                 blocked.act(libc::SIGUSR2).unwrap();
             },
         );
+    }
+
+    #[test]
+    fn signals_that_are_blocked_later_are_fetched_and_one_is_taken_before_others() {
+        alone(|| {
+            let mut blocked = BlockedSignals::new(&[libc::SIGUSR1]).unwrap();
+            blocked.block(&[libc::SIGUSR2]).unwrap();
+            raise(libc::SIGUSR2);
+            raise(libc::SIGUSR1);
+            assert_eq!([(); 2].map(|()| blocked.take(libc::SIGUSR2).unwrap()), [true, false]);
+            assert_eq!(blocked.next().unwrap().number, libc::SIGUSR1);
+            assert!(blocked.block(&[0]).is_err());
+        });
     }
 
     #[test]

@@ -110,6 +110,29 @@ fn ctrl_z_stops_a_job_and_fg_and_bg_continue_it() {
 }
 
 #[test]
+fn ctrl_z_stops_a_job_that_is_being_started() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    for ranks_before in [0, 1, 7, 30] {
+        let before = table.jobs().len();
+        shell.start("rowlock prun --wait none -n 64 -- sleep 1000");
+        until(|| table.jobs().len() > before);
+        let agent = agent(&table.jobs()[before]);
+        until(|| ranks(agent).len() >= ranks_before);
+        shell.terminal.type_keys(CTRL_Z);
+        until(|| crate::prun::state(agent) == Some('T'));
+        shell.answer();
+        shell.start("fg");
+        until(|| ranks(agent).len() == 64);
+        shell.terminal.type_keys(CTRL_C);
+        until(|| table.jobs().len() == before);
+        shell.answer();
+    }
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
 fn a_job_that_its_terminal_has_stopped_is_left_alone_by_other_agents_and_then_takes_turns_again() {
     let table = Table::new();
     let strict = ["-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];

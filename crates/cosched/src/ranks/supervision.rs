@@ -23,7 +23,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal as Number;
-use sys::signals::{Signal, send};
+use sys::signals::{STOPS, Signal, send};
 
 use super::Ranks;
 
@@ -33,8 +33,6 @@ pub const TIMED_OUT: u8 = 124;
 /// How long this process waits for ranks to stop before it stops as well.
 const STOP_TIME: Duration = Duration::from_millis(200);
 
-/// The signals that stop a job. SIGSTOP is not among them.
-const STOPS: [i32; 3] = [Number::TSTP.as_raw(), Number::TTIN.as_raw(), Number::TTOU.as_raw()];
 /// The signals that ask a process to end.
 const REQUESTS_TO_END: [i32; 4] =
     [Number::TERM.as_raw(), Number::INT.as_raw(), Number::HUP.as_raw(), Number::QUIT.as_raw()];
@@ -183,10 +181,7 @@ impl Ranks {
             },
             number if STOPS.contains(&number) => self.suspend(signal, listener),
             number if number == Number::CONT.as_raw() => {
-                // It must not continue ranks out of their turn.
-                if listener.is_running() {
-                    self.continue_ranks();
-                }
+                self.continue_in_turn(listener);
                 Ok(())
             }
             _ => {
@@ -211,6 +206,13 @@ impl Ranks {
         first
     }
 
+    /// Continues the ranks unless they wait for their turn.
+    fn continue_in_turn(&mut self, listener: &impl Listener) {
+        if listener.is_running() {
+            self.continue_ranks();
+        }
+    }
+
     fn continue_ranks(&mut self) {
         self.send(Number::CONT.as_raw());
         self.note_stops();
@@ -219,6 +221,11 @@ impl Ranks {
 
     /// Stops the job because of a signal, and returns when it has been continued.
     fn suspend(&mut self, signal: Signal, listener: &mut impl Listener) -> io::Result<()> {
+        // All may have been stopped and continued while they were started.
+        if self.signals.take(Number::CONT.as_raw())? {
+            self.continue_in_turn(listener);
+            return Ok(());
+        }
         let was_running = listener.is_running();
         listener.suspend();
         // A rank that has stopped already forgets it when it continues.

@@ -4,6 +4,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::{Signal, kill_current_process_group, kill_process_group};
+use sys::signals::forwarded;
 use testing::{Child, isolated_by};
 
 use super::*;
@@ -12,10 +14,14 @@ use super::*;
 ///
 /// The harness runs a test beside its main thread. That must not take the signals, so they are
 /// blocked from the start.
-fn own(mut this: Command) -> Command {
-    let numbers: Vec<i32> = forwarded().chain([Signal::CHILD.as_raw()]).collect();
-    let _outer = BlockedSignals::new(&numbers).unwrap();
-    let inner = BlockedSignals::new(&numbers).unwrap();
+fn own(this: Command) -> Command {
+    own_blocking(this, &forwarded().chain([Signal::CHILD.as_raw()]).collect::<Vec<_>>())
+}
+
+/// As `own`, but blocks only these signals.
+fn own_blocking(mut this: Command, numbers: &[i32]) -> Command {
+    let _outer = BlockedSignals::new(numbers).unwrap();
+    let inner = BlockedSignals::new(numbers).unwrap();
     inner.unblock_in(&mut this);
     this.process_group(0);
     this
@@ -357,6 +363,39 @@ fn a_stop_signal_stops_the_ranks_and_this_process_until_it_is_continued() {
             child.wait().expect_exit(128 + Signal::TERM.as_raw());
         },
         || supervise_aloud(&["echo begun $$; exec sleep 1000"; 2], true),
+    );
+}
+
+#[test]
+fn a_job_that_is_stopped_while_it_starts_is_not_stopped_again() {
+    isolated_by(
+        |this| {
+            let others = forwarded().filter(|number| !STOPS.contains(number)).chain([Signal::CHILD.as_raw()]);
+            let mut child = Child::start_piped(&mut own_blocking(this, &others.collect::<Vec<_>>()));
+            read_until(&mut child, "begun");
+            wait_until(|| is_stopped(child.id()));
+            kill_process_group(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::CONT).unwrap();
+            let output = child.wait().expect_exit(3);
+            let is_silent = output.stdout.is_empty();
+            output.expect(is_silent, "no other stop of the job");
+        },
+        || {
+            let place = tempfile::tempdir().unwrap();
+            let begun = place.path().join("begun");
+            let ranks = [format!("echo begun; : > {}; sleep 0.1; exit 3", begun.display()), LOOP.to_owned()];
+            let ranks = ranks.iter().map(|script| shell(script)).collect();
+            let spawn_and_stop = |rank, command: &mut Command| {
+                if rank == 1 {
+                    wait_until(|| begun.exists());
+                    // Here, this process stops.
+                    kill_current_process_group(Signal::TSTP).unwrap();
+                }
+                spawn(rank, command)
+            };
+            println!();
+            let ranks = Ranks::start(ranks, &Io::default(), spawn_and_stop).unwrap();
+            end_as(&ranks.supervise(&mut Says { is_running: true }, None).unwrap())
+        },
     );
 }
 
