@@ -134,7 +134,8 @@ impl Contained {
     }
 
     /// The next signal that has stopped the program. `None` if it has not stopped since the last
-    /// call. This process gets a SIGCHLD for each.
+    /// call. This process gets a SIGCHLD for each. If the program is a [`Manner::Rank`], SIGSTOP is
+    /// not among them.
     pub fn next_stop(&self) -> Option<i32> {
         let mut signal = [0];
         let read = rustix::io::read(&self.lifeline.as_ref()?.stops, &mut signal);

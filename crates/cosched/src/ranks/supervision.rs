@@ -232,6 +232,8 @@ impl Ranks {
         self.forward(signal);
         if !was_running || self.wait_for_stops()? {
             self.signals.act(signal.number)?;
+            // The one that has continued this process: ranks may soon be stopped again.
+            self.signals.take(Number::CONT.as_raw())?;
         }
         self.continue_ranks();
         listener.resume();

@@ -82,6 +82,12 @@ fn is_stopped(process: u32) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(") T "))
 }
 
+fn is_pending(process: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let pending = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("ShdPnd:")?.trim(), 16).ok());
+    pending.is_some_and(|pending| pending >> (signal.as_raw() - 1) & 1 == 1)
+}
+
 /// A loop that ends only by a signal, and reacts to others at once.
 const LOOP: &str = "while :; do sleep 0.01; done";
 
@@ -373,7 +379,8 @@ fn a_job_that_is_stopped_while_it_starts_is_not_stopped_again() {
             let others = forwarded().filter(|number| !STOPS.contains(number)).chain([Signal::CHILD.as_raw()]);
             let mut child = Child::start_piped(&mut own_blocking(this, &others.collect::<Vec<_>>()));
             read_until(&mut child, "begun");
-            wait_until(|| is_stopped(child.id()));
+            // The keeper of the rank has told its stop.
+            wait_until(|| is_stopped(child.id()) && is_pending(child.id(), Signal::CHILD));
             kill_process_group(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::CONT).unwrap();
             let output = child.wait().expect_exit(3);
             let is_silent = output.stdout.is_empty();

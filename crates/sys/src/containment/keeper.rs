@@ -248,10 +248,14 @@ impl Keeper<'_> {
         self.reap_and(0, |_| {})
     }
 
-    /// As `reap`, and tells the starter if the program is stopped.
+    /// As `reap`, and tells the starter if the program is stopped. Ranks are stopped by SIGSTOP many
+    /// times in a second, and their starter need not know.
     fn observe(&mut self) {
-        let (stops, starter) = (self.stops, self.starter);
+        let (stops, starter, manner) = (self.stops, self.starter, self.manner);
         self.reap_and(libc::WUNTRACED, |signal| {
+            if manner == Manner::Rank && signal == libc::SIGSTOP {
+                return;
+            }
             // If nothing reads the pipe, it may be full.
             let _ = rustix::io::write(stops, &[signal as u8]);
             if getppid() == Some(starter) {
