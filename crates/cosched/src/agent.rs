@@ -210,7 +210,7 @@ impl<'a> Watch<'a> {
             shared,
             page: shared.table.page(),
             keepers,
-            switcher: Switcher::default(),
+            switcher: Switcher::new(),
             observer: Observer::default(),
             again: false,
             version: 0,

@@ -7,6 +7,7 @@ pub mod claim;
 mod clock;
 mod page;
 pub mod placement;
+mod priority;
 mod process_list;
 pub mod processes;
 pub mod ranks;

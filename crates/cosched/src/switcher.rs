@@ -6,19 +6,26 @@ use std::collections::btree_map::Entry;
 use policy::gang::Action;
 use policy::{Instant, JobId};
 
+use crate::priority::Priority;
 use crate::process_list::ProcessList;
 use crate::processes::{Processes, cpu_of};
 use crate::state::State;
 use crate::table::Table;
 
 /// An agent's means to switch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Switcher {
+    priority: Priority,
     lists: BTreeMap<JobId, ProcessList>,
     processes: Processes,
 }
 
 impl Switcher {
+    /// The calling thread becomes one that can switch.
+    pub(crate) fn new() -> Switcher {
+        Switcher { priority: Priority::raise(), lists: BTreeMap::new(), processes: Processes::default() }
+    }
+
     /// Gives all processes of all jobs the action of their job at `now`. It may be repeated.
     ///
     /// All stops come first: a process that continues may take the CPU of this one for a tick.
@@ -31,8 +38,8 @@ impl Switcher {
         }
         let last_thread =
             jobs_with(Action::Run).filter(|(_, list)| list.is_stopped()).find_map(|(_, list)| list.last_thread());
-        // It fails if this process may not use that CPU, which is none of its threads' then.
-        let _there = last_thread.and_then(cpu_of).and_then(|cpu| sys::cpus::pin(cpu).ok());
+        // If this process may not use that CPU, neither can one of its threads be there.
+        let _there = last_thread.and_then(cpu_of).and_then(|cpu| self.priority.pin(cpu));
         for (_, list) in jobs_with(Action::Run) {
             processes.resume_all(list.iter(), |_, _| {});
         }
