@@ -22,9 +22,11 @@
 //!
 //! Where jobs take turns by a table, each may have [a way of its own](Coscheduler::enter_as):
 //! `none`, `moderate`, `strict` or `adaptive`. A job that is [held](Coscheduler::set_held) is
-//! stopped, and takes no turns.
+//! stopped, and takes no turns. Jobs that [cooperate](Coscheduler::enter_along) have all their
+//! turns together.
 
 mod snapshot;
+mod tasks;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,6 +68,7 @@ pub type Placed = Vec<(JobId, Rectangle)>;
 #[derive(Clone, Debug)]
 pub struct Coscheduler {
     gang: Gang,
+    movement: Movement,
     lag: Span,
     table: SliceTable,
     rotation: Rotation,
@@ -87,6 +90,8 @@ struct Job {
     facts: JobFacts,
     /// Its cells without slices: `None` if the table of slices has them.
     alone: Option<Rectangle>,
+    /// If it cooperates with others or did so: the task of all, and its own cells.
+    member: Option<(JobId, Rectangle)>,
 }
 
 /// What is known of a job.
@@ -127,6 +132,9 @@ pub enum CoschedulingError {
         /// The way of the machine.
         machine: Gang,
     },
+    /// The turns of jobs cannot be those of others here.
+    #[error("jobs cannot cooperate with job {0} where jobs take no turns or move")]
+    Along(JobId),
 }
 
 impl Coscheduler {
@@ -134,6 +142,7 @@ impl Coscheduler {
     pub fn new(mesh: Mesh, rules: Rules) -> Coscheduler {
         Coscheduler {
             gang: rules.gang,
+            movement: rules.movement,
             lag: rules.lag,
             table: SliceTable::new(mesh, rules.partitioner, rules.movement, rules.most_slices)
                 .avoiding_jobs_beside(rules.avoid_jobs_beside),
@@ -207,7 +216,7 @@ impl Coscheduler {
             }
             _ => (self.table.enter(job, request, weight)?, None),
         };
-        self.jobs.insert(job, Job { facts, alone });
+        self.jobs.insert(job, Job { facts, alone, member: None });
         self.weights = weights;
         self.publish(now)?;
         Ok(entry)
@@ -230,7 +239,7 @@ impl Coscheduler {
                 let next = self.queue.front().filter(|_| self.gang == Gang::CellOs && had_the_machine);
                 next.and_then(|&next| Some((next, self.jobs.get(&next)?.alone?))).into_iter().collect()
             }
-            None => self.table.release(job)?,
+            None => self.leave_task(job, released)?,
         };
         self.publish(now)?;
         Ok(placed)
@@ -294,7 +303,8 @@ impl Coscheduler {
         let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
         of.facts.weight = weight;
         if of.alone.is_none() {
-            self.table.set_weight(job, weight)?;
+            let task = self.task(job);
+            self.table.set_weight(task, self.weight(task))?;
         }
         self.publish(now)?;
         Ok(())
@@ -307,17 +317,18 @@ impl Coscheduler {
         now: Instant,
         change: impl FnOnce(&mut JobFacts),
     ) -> Result<Placed, CoschedulingError> {
+        let task = self.task(job);
+        let took_turns = self.takes_turns(task);
         let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
         if of.alone.is_none() {
-            self.table.rectangle(job)?;
+            self.table.rectangle(task)?;
         }
-        let took_turns = of.facts.takes_turns();
         change(&mut of.facts);
-        let takes_turns = of.facts.takes_turns();
+        let takes_turns = self.takes_turns(task);
         if took_turns == takes_turns {
             return Ok(Vec::new());
         }
-        let placed = self.table.set_takes_turns(job, takes_turns)?;
+        let placed = self.table.set_takes_turns(task, takes_turns)?;
         self.publish(now)?;
         Ok(placed)
     }
@@ -338,9 +349,7 @@ impl Coscheduler {
         match facts.gang {
             _ if facts.is_held => Action::Stop,
             Gang::Original => Gang::Original.action(self.followed.is_none_or(|followed| followed == job)),
-            gang if facts.takes_turns() => {
-                gang.action(self.active(now).is_some_and(|slice| slice.jobs.iter().any(|(active, _)| *active == job)))
-            }
+            gang if facts.takes_turns() => gang.action(self.active(now).is_some_and(|slice| self.is_in(job, slice))),
             _ => Action::Run,
         }
     }
@@ -352,7 +361,10 @@ impl Coscheduler {
 
     /// The cells of a job in the slice that is active at `now`, or those that it would have.
     pub fn cells(&self, job: JobId, now: Instant) -> Option<Rectangle> {
-        let alone = self.jobs.get(&job)?.alone;
+        let Job { alone, member, .. } = *self.jobs.get(&job)?;
+        if let Some((_, cells)) = member {
+            return Some(cells);
+        }
         let in_slice = |slice: &Slice| slice.jobs.iter().find(|(other, _)| *other == job).map(|(_, cells)| *cells);
         let active = self.active(now).filter(|_| self.gang.has_table()).and_then(in_slice);
         active.or(alone).or_else(|| self.table.rectangle(job).ok())
@@ -365,7 +377,8 @@ impl Coscheduler {
         if is_alone { self.turns.next_table(now) } else { self.turns.next_boundary(now) }
     }
 
-    /// The slices in force at `now`, in the order in which they were made.
+    /// The slices in force at `now`, in the order in which they were made. They have
+    /// [tasks](Self::task).
     pub fn slices(&self, now: Instant) -> &[Slice] {
         let published = self.turns.in_force(now).and_then(|table| self.published.get(&table.version));
         published.map_or(&[], Vec::as_slice)

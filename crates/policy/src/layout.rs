@@ -203,6 +203,17 @@ impl Rectangle {
             && meet(self.row, self.shape.rows, other.row, other.shape.rows)
     }
 
+    /// The smallest rectangle that contains two.
+    pub(crate) fn enclosing(self, other: Rectangle) -> Rectangle {
+        let span = |one: u32, ones: u32, other: u32, others: u32| {
+            let end = one.saturating_add(ones).max(other.saturating_add(others));
+            (one.min(other), end - one.min(other))
+        };
+        let (column, columns) = span(self.column, self.shape.columns, other.column, other.shape.columns);
+        let (row, rows) = span(self.row, self.shape.rows, other.row, other.shape.rows);
+        Rectangle { column, row, shape: Shape { columns, rows } }
+    }
+
     /// The cell of a rank of the job that has this rectangle: row by row, and from the first cell
     /// again if the job has more ranks than cells. Of a rectangle that is empty or reaches beyond
     /// the mesh, a cell of the mesh that is near it.

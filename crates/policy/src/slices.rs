@@ -23,6 +23,9 @@
 //! It keeps its cells, which others may have at the same time. If it takes turns again, it gets a
 //! slice at once, beyond the limit if need be: it is running.
 //!
+//! Jobs that cooperate are one task, which has the smallest rectangle with the cells of all: see
+//! `grow`.
+//!
 //! By these rules, a new job may get such cells although others are free. If it is to [avoid
 //! them](SliceTable::avoiding_jobs_beside), it first looks for room without them, in all slices,
 //! and only then as above. It gets a new slice only if no slice has room by the rules above.
@@ -31,6 +34,7 @@
 //! table, in which jobs have other cells in some slices, gives the least served job a larger share,
 //! this table is the one that is in force.
 
+mod grow;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -38,7 +42,7 @@ mod within_node;
 
 use std::collections::{BTreeMap, VecDeque, btree_map};
 
-pub(crate) use self::restore::PlacedJob;
+pub(crate) use self::restore::PlacedTask;
 pub use self::restore::RestoreError;
 use self::within_node::Candidate;
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};

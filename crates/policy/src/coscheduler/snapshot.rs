@@ -3,7 +3,7 @@
 //! A snapshot may have been written by a process that means harm. So each of its facts is checked
 //! before a [`Coscheduler`] relies on it, in a time and memory that its length and the mesh bound.
 //! A snapshot that passes need not be the result of any history, but no call panics after it, and
-//! jobs that take turns never share cells in a turn.
+//! jobs that take turns never share cells in a turn, unless they cooperate.
 //!
 //! Only jobs that take turns by a table, keep their cells and never wait for any can be restored:
 //! with [`Movement::Never`] and without [`most_slices`](Rules::most_slices).
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::{Coscheduler, Job, JobFacts, Rules};
 use crate::layout::{Mesh, Occupancy, Rectangle};
-use crate::slices::{Movement, PlacedJob, RestoreError, Slice};
+use crate::slices::{Movement, PlacedTask, RestoreError, Slice};
 use crate::turn::{LONGEST_ROUND, PublishedTable, Rotation, WaitingSince};
 use crate::units::JobId;
 
@@ -20,7 +20,7 @@ use crate::units::JobId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
-    /// The jobs, in the order in which they were placed.
+    /// The jobs, in the order in which they were placed, those of a task together.
     pub jobs: Vec<JobSnapshot>,
     /// The tables of turns that are known, the last one with the present slices.
     pub tables: Vec<PublishedTable>,
@@ -40,17 +40,27 @@ pub struct JobSnapshot {
     pub cells: Rectangle,
     /// What is known of it.
     pub facts: JobFacts,
+    /// The task of the jobs with which it cooperates, if it does or did so.
+    pub task: Option<JobId>,
 }
 
 impl Coscheduler {
     /// The present state. It can be [restored](Self::restore) with the same mesh and rules, if the
     /// rules allow that. Jobs that wait for cells are not in it.
     pub fn snapshot(&self) -> Snapshot {
-        let job = |&(job, cells): &_| Some(JobSnapshot { job, cells, facts: self.facts(job)? });
+        let job = |whole: Rectangle, (job, &Job { facts, member, .. }): (JobId, &Job)| {
+            let (task, cells) = member.map_or((None, whole), |(task, cells)| (Some(task), cells));
+            JobSnapshot { job, cells, facts, task }
+        };
         let slices = |version: u64| self.published.get(&version).cloned().unwrap_or_default();
         let tables = self.turns.known().iter().cloned();
         Snapshot {
-            jobs: self.table.placed().iter().filter_map(job).collect(),
+            jobs: self
+                .table
+                .placed()
+                .iter()
+                .flat_map(|&(task, whole)| self.members(task).map(move |of| job(whole, of)))
+                .collect(),
             tables: tables.map(|turns| PublishedTable { slices: slices(turns.version), turns }).collect(),
             waiting: self.rotation.waiting().collect(),
             most_slices: self.most_slices as u64,
@@ -70,21 +80,23 @@ impl Coscheduler {
         }
         let refuse = |error: &dyn std::error::Error| RestoreError(error.to_string());
         let mut of = Coscheduler::new(mesh, rules);
-        for &JobSnapshot { job, facts, .. } in &snapshot.jobs {
+        for &JobSnapshot { job, cells, facts, task } in &snapshot.jobs {
             of.check_gang(facts.gang).map_err(|error| refuse(&error))?;
-            of.jobs.insert(job, Job { facts, alone: None });
+            if !mesh.has(cells) {
+                return Err(RestoreError(format!("job {job} has cells that are not on a mesh of {mesh}")));
+            }
+            if facts.weight == 0 {
+                return Err(RestoreError(format!("job {job} has a weight of zero")));
+            }
+            if of.jobs.insert(job, Job { facts, alone: None, member: task.map(|task| (task, cells)) }).is_some() {
+                return Err(RestoreError(format!("there are two jobs {job}")));
+            }
             *of.weights.entry(facts.weight).or_default() += 1;
         }
         of.check_round(&of.weights).map_err(|error| refuse(&error))?;
         snapshot.tables.iter().try_for_each(|table| check_slices(mesh, &table.slices))?;
         (of.rotation, of.turns) = Rotation::restore(rules.slice, &snapshot.tables, &snapshot.waiting)?;
-        let placed = |&JobSnapshot { job, cells, facts }: &_| PlacedJob {
-            job,
-            cells,
-            weight: facts.weight,
-            takes_turns: facts.takes_turns(),
-        };
-        let jobs: Vec<PlacedJob> = snapshot.jobs.iter().map(placed).collect();
+        let jobs = tasks(&snapshot.jobs);
         let slices = snapshot.tables.last().map_or(&[][..], |table| &table.slices);
         of.table = of.table.restore(&jobs, slices)?;
         if !(slices.len() as u64..=LONGEST_ROUND).contains(&snapshot.most_slices) {
@@ -94,6 +106,21 @@ impl Coscheduler {
         of.published = snapshot.tables.into_iter().map(|table| (table.turns.version, table.slices)).collect();
         Ok(of)
     }
+}
+
+/// The tasks of jobs, in the order in which they were placed.
+fn tasks(jobs: &[JobSnapshot]) -> Vec<PlacedTask> {
+    let same_task = |one: &JobSnapshot, other: &JobSnapshot| one.task.is_some() && one.task == other.task;
+    let of = |members: &[JobSnapshot]| {
+        let first = members.first()?;
+        Some(PlacedTask {
+            task: first.task.unwrap_or(first.job),
+            cells: members.iter().map(|of| of.cells).reduce(Rectangle::enclosing)?,
+            weight: members.iter().map(|of| of.facts.weight).max()?,
+            takes_turns: members.iter().any(|of| of.facts.takes_turns()),
+        })
+    };
+    jobs.chunk_by(same_task).filter_map(of).collect()
 }
 
 /// Checks that the jobs of each slice have cells that do not overlap.

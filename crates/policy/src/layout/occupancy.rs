@@ -85,7 +85,7 @@ impl Occupancy {
     }
 
     /// All free rectangles of a size as written, the lowest row first, in it the lowest column.
-    pub(super) fn free_rectangles(&self, shape: Shape) -> impl Iterator<Item = Rectangle> {
+    pub(crate) fn free_rectangles(&self, shape: Shape) -> impl Iterator<Item = Rectangle> {
         let Shape { columns, rows } = self.mesh.shape();
         // For each column, the number of free cells from the current row downwards.
         let mut free = vec![0; columns as usize];

@@ -9,10 +9,10 @@ use crate::units::JobId;
 #[error("{0}")]
 pub struct RestoreError(pub(crate) String);
 
-/// A job that has cells.
+/// A job that has cells, or a task of several.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PlacedJob {
-    pub(crate) job: JobId,
+pub(crate) struct PlacedTask {
+    pub(crate) task: JobId,
     pub(crate) cells: Rectangle,
     pub(crate) weight: u32,
     pub(crate) takes_turns: bool,
@@ -24,7 +24,7 @@ impl SliceTable {
         &self.placed
     }
 
-    /// This table, which is empty, with these jobs, in the order in which they were placed, and
+    /// This table, which is empty, with these jobs, whose cells are on the mesh, in the order in which they were placed, and
     /// slices. No job waits or moves.
     ///
     /// The slices need not be the result of a history: a job may be missing in one that has room.
@@ -32,14 +32,8 @@ impl SliceTable {
     /// # Errors
     ///
     /// [`RestoreError`] if the table could not take turns with them.
-    pub(crate) fn restore(mut self, jobs: &[PlacedJob], slices: &[Slice]) -> Result<SliceTable, RestoreError> {
-        for &PlacedJob { job, cells: rectangle, weight, takes_turns } in jobs {
-            if !self.mesh.has(rectangle) {
-                return Err(RestoreError(format!("job {job} has cells that are not on a mesh of {}", self.mesh)));
-            }
-            if weight == 0 {
-                return Err(RestoreError(format!("job {job} has a weight of zero")));
-            }
+    pub(crate) fn restore(mut self, jobs: &[PlacedTask], slices: &[Slice]) -> Result<SliceTable, RestoreError> {
+        for &PlacedTask { task: job, cells: rectangle, weight, takes_turns } in jobs {
             if self.jobs.insert(job, Job { rectangle, weight, takes_turns, slices: Vec::new() }).is_some() {
                 return Err(RestoreError(format!("there are two jobs {job}")));
             }

@@ -34,6 +34,7 @@ fn restore(snapshot: Snapshot) -> Result<Coscheduler, RestoreError> {
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Enter(Gang, Request, u32),
+    EnterAlong(JobId, Gang, Request, u32),
     Release,
     Observe { blocks: u64 },
     SetGang(Gang),
@@ -47,6 +48,9 @@ impl Call {
         match self {
             Call::Enter(gang, request, weight) => {
                 of.enter_as(job, gang, request, weight, now).map(|entry| format!("{entry:?}"))
+            }
+            Call::EnterAlong(with, gang, request, weight) => {
+                of.enter_along(job, with, gang, request, weight, now).map(|cells| format!("{cells:?}"))
             }
             Call::Release => of.release(job, now).map(|placed| format!("{placed:?}")),
             Call::Observe { blocks } => of.observe(job, &counters(blocks), now).map(|placed| format!("{placed:?}")),
@@ -65,6 +69,8 @@ fn any_call() -> impl Strategy<Value = (JobId, Call, u64)> {
     let request = prop_oneof![(0_u32..8).prop_map(Request::Ranks), place];
     let weight = prop_oneof![3 => 1_u32..4, 1 => Just(LARGEST_WEIGHT)];
     let call = prop_oneof![
+        2 => ((0..JOBS).prop_map(JobId), gang.clone(), request.clone(), weight.clone())
+            .prop_map(|(with, gang, request, weight)| Call::EnterAlong(with, gang, request, weight)),
         5 => (gang.clone(), request, weight.clone())
             .prop_map(|(gang, request, weight)| Call::Enter(gang, request, weight)),
         2 => Just(Call::Release),
@@ -122,7 +128,7 @@ fn any_mutation() -> impl Strategy<Value = Mutation> {
         1 => (0_u64..3).prop_map(|less| u64::MAX - less),
         1 => any::<u64>(),
     ];
-    (0_u8..32, any::<usize>(), any::<usize>(), value).prop_map(|(field, place, inner, value)| Mutation {
+    (0_u8..33, any::<usize>(), any::<usize>(), value).prop_map(|(field, place, inner, value)| Mutation {
         field,
         place,
         inner,
@@ -186,6 +192,7 @@ impl Mutation {
             28 => pick(waiting, place)?.was_active ^= true,
             29 => *most_slices = value,
             30 => tables.reverse(),
+            31 => pick(jobs, place)?.task = (value % 4 != 0).then_some(JobId(number)),
             _ => *snapshot = Snapshot { jobs: jobs.clone(), ..Snapshot::default() },
         }
         Some(())
@@ -217,9 +224,12 @@ proptest! {
             seen(&of, now);
             let in_turn = |job: &JobId| of.facts(*job).is_some_and(|facts| facts.takes_turns());
             let runs = |job: &JobId| of.action(*job, now) == Action::Run;
-            let cells = (0..JOBS).map(JobId).filter(in_turn).filter(runs).filter_map(|job| of.cells(job, now));
-            let mut occupancy = Occupancy::new(mesh());
-            prop_assert!(cells.into_iter().all(|cells| occupancy.take(cells)), "{:?}", of);
+            let jobs = (0..JOBS).map(JobId).filter(in_turn).filter(runs);
+            let active: Vec<_> = jobs.filter_map(|job| Some((of.task(job), of.cells(job, now)?))).collect();
+            let is_apart = |one: &(JobId, Rectangle), other: &(JobId, Rectangle)| {
+                one.0 == other.0 || !one.1.overlaps(other.1)
+            };
+            prop_assert!(active.iter().all(|one| active.iter().all(|other| is_apart(one, other))), "{:?}", of);
             let is_too_large = now.as_nanos().max(of.version()) > u64::MAX / 2;
             prop_assert!(is_too_large || restore(of.snapshot()).is_ok(), "{:?}", of);
         }
@@ -244,12 +254,14 @@ fn a_fact_that_is_impossible_is_refused_with_the_reason() {
     assert_eq!((snapshot.jobs.len(), snapshot.tables.len(), snapshot.waiting.len()), (4, 3, 3));
     assert_eq!(snapshot.tables[2].slices.len(), 2);
     assert_eq!(restore(snapshot).map(|of| of.snapshot()), Ok(example()));
-    let cases: [(Forge, &str); 29] = [
+    let cases: [(Forge, &str); 31] = [
         (|of| of.jobs[2].cells.column = 3, "job 2 has cells that are not on a mesh of 3x2"),
         (|of| of.jobs[2].facts.weight = 0, "job 2 has a weight of zero"),
         (|of| of.jobs[2].job = JobId(0), "there are two jobs 0"),
         (|of| of.jobs[2].facts.weight = 10_000, "a round of 10004 turns is longer than 10000"),
         (|of| of.jobs[0].facts.gang = Gang::Implicit, "a job cannot be scheduled as `implicit`"),
+        (|of| of.jobs[2].task = Some(JobId(0)), "there are two jobs 0"),
+        (|of| of.jobs[3].task = Some(JobId(9)), "slice 1 cannot have its jobs"),
         (|of| of.jobs[0].facts.is_held = true, "slice 0 cannot have its jobs"),
         (|of| of.jobs[0].facts.class = Class::Blocks, "slice 0 cannot have its jobs"),
         (|of| of.jobs[2].facts.gang = Gang::Strict, "job 2 takes turns and is in no slice"),
