@@ -127,6 +127,8 @@ struct Row {
     cells: Option<String>,
     /// The slices that the job is in, from 0.
     slices: Vec<usize>,
+    /// The number that jobs with common turns share.
+    task: u32,
     seconds: f64,
     command: String,
 }
@@ -191,7 +193,8 @@ impl List {
 
 fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
     let facts = state.facts(id);
-    let is_in = |jobs: &[(JobId, Rectangle)]| jobs.iter().any(|&(other, _)| other == id);
+    let (task, takes_turns) = (state.task(id), facts.is_some_and(|facts| facts.takes_turns()));
+    let is_in = |jobs: &[(JobId, Rectangle)]| takes_turns && jobs.iter().any(|&(other, _)| other == task);
     let slices = state.slices(now).iter().enumerate().filter(|(_, slice)| is_in(&slice.jobs)).map(|(number, _)| number);
     Row {
         job: id.0,
@@ -208,6 +211,7 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
         weight: facts.map(|facts| facts.weight),
         cells: job.cells.map(|cells| format!("{}+{}+{}", cells.shape, cells.column, cells.row)),
         slices: slices.collect(),
+        task: task.0,
         seconds: now.since(job.entered).as_secs_f64(),
         command: job.command.clone(),
     }

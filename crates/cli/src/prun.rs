@@ -8,7 +8,7 @@ use ::exec::{Launch, end_as};
 use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Input, Io, Listener, Output, RankStart, Ranks, StartError};
 use cosched::topology::Topology;
-use cosched::{Agent, Entering, State, Table};
+use cosched::{Agent, AgentError, Entering, State, Table};
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
 use policy::waiting::{Costs, WaitingRule};
 use policy::{CpuId, JobId, Span};
@@ -30,7 +30,10 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
         return print(&plan.describe()?);
     }
     // A job within a job is a part of it: it takes turns together with all of it.
-    let agent = if is_within_a_job(&plan.place) { None } else { Some(plan.enter()?) };
+    let agent = match is_within_a_job(&plan.place) {
+        true => plan.refuse_own_turns().map(|()| None),
+        false => plan.enter().map(Some),
+    }?;
     let (topology, cells) = match &agent {
         Some(agent) => {
             let state = agent.state().or_failed()?;
@@ -181,6 +184,14 @@ impl Plan<'_> {
         has_cells.then(|| self.demand().request(topology, &self.permitted)).transpose()
     }
 
+    /// Refuses what is for a job that is not within another one.
+    fn refuse_own_turns(&self) -> Result<(), Stop> {
+        match self.arguments.with {
+            Some(_) => Err(Stop::Input(anyhow::anyhow!("--with: a job within a job takes turns with that one"))),
+            None => Ok(()),
+        }
+    }
+
     /// Enters the job into the table.
     fn enter(&self) -> Result<Agent, Stop> {
         let slice = self.arguments.slice;
@@ -201,8 +212,12 @@ impl Plan<'_> {
             request: self.request(state.topology()).ok().flatten(),
             weight: self.arguments.weight,
             gang: self.arguments.how,
+            with: self.arguments.with,
         };
-        Agent::enter(table, entering).or_failed()
+        Agent::enter(table, entering).map_err(|why| match why {
+            AgentError::State(why) => Stop::Input(why.into()),
+            why => Stop::Failed(why.into()),
+        })
     }
 
     /// The CPUs of each rank. `None` if they are not bound.

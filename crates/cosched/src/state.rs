@@ -74,6 +74,8 @@ pub struct Entering {
     pub weight: u32,
     /// Its way to share the machine.
     pub gang: Gang,
+    /// The job whose turns are to be its turns, too.
+    pub with: Option<JobId>,
 }
 
 /// The reason why a change is refused.
@@ -176,7 +178,12 @@ impl State {
         self.coscheduler.facts(id)
     }
 
-    /// The slices that take turns at `now`.
+    /// The number that stands for a job in slices: its own, unless it cooperates with others.
+    pub fn task(&self, id: JobId) -> JobId {
+        self.coscheduler.task(id)
+    }
+
+    /// The slices that take turns at `now`, with [tasks](Self::task).
     pub fn slices(&self, now: Instant) -> &[Slice] {
         self.coscheduler.slices(now)
     }
@@ -206,9 +213,12 @@ impl State {
             return Err(StateError::Full);
         }
         let id = JobId(self.next);
-        let cells = match entering.request {
-            None => None,
-            Some(request) => match self.coscheduler.enter_as(id, entering.gang, request, entering.weight, now)? {
+        entering.with.map_or(Ok(()), |with| self.require_turns(with))?;
+        let &Entering { gang, weight, .. } = entering;
+        let cells = match (entering.request, entering.with) {
+            (None, _) => None,
+            (Some(request), Some(with)) => Some(self.coscheduler.enter_along(id, with, gang, request, weight, now)?),
+            (Some(request), None) => match self.coscheduler.enter_as(id, gang, request, weight, now)? {
                 Entry::Placed(cells) => Some(cells),
                 // The number of slices is not limited.
                 Entry::Waits => return Err(StateError::Full),

@@ -41,6 +41,10 @@ pub(crate) struct Prun {
     /// The job's share of the turns, relative to other jobs
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST_WEIGHT)))]
     pub(crate) weight: u32,
+    /// Take turns together with this job, as `rowlock jobs` lists it: for jobs that wait for each
+    /// other
+    #[arg(long, value_name = "ID", value_parser = job)]
+    pub(crate) with: Option<JobId>,
     /// How threads wait: a waiting rule, as `rowlock policies` lists them, or none to leave the
     /// program as it is
     #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = wait)]

@@ -168,6 +168,8 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["prun", "--slice", "20", "--", "true"], 2, "missing unit"),
         (&["prun", "--how", "moderate", "--", "true"], 2, "adaptive, strict, none"),
         (&["prun", "--weight", "0", "--", "true"], 2, "1..=1000"),
+        (&["prun", "--with", "7", "--", "true"], 2, "there is no job 7; `rowlock jobs` lists all jobs"),
+        (&["prun", "--with", "x", "--", "true"], 2, "not the number of a job"),
         (&["prun", "--wait", "never", "--", "true"], 2, "rowlock policies"),
         (&["prun", "--cpus", "100000", "--", "true"], 2, "CPU 100000 may not be used here"),
         (&["prun", "--chdir", "nowhere", "--", "true"], 2, "cannot start ranks in nowhere"),
@@ -248,6 +250,26 @@ fn jobs_that_spin_take_turns_and_one_that_is_held_cedes_them() {
 }
 
 #[test]
+fn jobs_that_cooperate_run_and_stop_together() {
+    let table = Table::new();
+    let options = ["-n", "2", "--cpus", cpu(), "--how", "strict"];
+    let [first, other] = [0, 1].map(|_| table.start(&options, SPIN));
+    let with = table.start(&[&options[..], &["--with", "1"]].concat(), SPIN);
+    let jobs = table.jobs();
+    assert_eq!([0, 1, 2].map(|job| jobs[job]["task"].as_u64().unwrap()), [1, 2, 1]);
+    assert_eq!((&jobs[2]["slices"], &jobs[2]["cells"]), (&jobs[0]["slices"], &jobs[0]["cells"]));
+    for _ in 0..3 {
+        until(|| are_stopped(first.id()) && are_stopped(with.id()) && are_running(other.id()));
+        until(|| are_stopped(other.id()) && are_running(first.id()) && are_running(with.id()));
+    }
+    for prun in [first, with, other] {
+        prun.send(15);
+        prun.wait().expect_signal(15);
+    }
+    table.expect_gone();
+}
+
+#[test]
 fn a_job_of_one_thread_takes_no_turns() {
     let table = Table::new();
     let spins = table.start(&["-n", "2", "--cpus", cpu()], SPIN);
@@ -269,6 +291,8 @@ fn a_job_within_a_job_is_a_part_of_it() {
     let inner = format!("{} prun --wait none -n 2 -- sh -c 'echo $ROWLOCK_JOB'", env!("CARGO_BIN_EXE_rowlock"));
     let output = table.run(&["--", "sh", "-c", &inner]).expect_success();
     assert_eq!(output.stdout, "1\n1\n");
+    let with = inner.replace("prun", "prun --with 1");
+    table.run(&["--", "sh", "-c", &with]).expect_exit(2).expect_stderr("takes turns with that one");
     // A variable that names no job of the table says nothing.
     for named in ["", "x", "7"] {
         let mut command = table.rowlock(&["prun", "--", "sh", "-c", "echo $ROWLOCK_JOB"]);

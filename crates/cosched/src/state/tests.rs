@@ -8,7 +8,8 @@ fn state(cpus: u32) -> State {
 
 fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
     let agent = Identity { pid: 7, started: 8 };
-    Entering { agent, command: "command".to_owned(), ranks, request: Some(Request::Ranks(ranks)), weight, gang }
+    let (command, request) = ("command".to_owned(), Some(Request::Ranks(ranks)));
+    Entering { agent, command, ranks, request, weight, gang, with: None }
 }
 
 fn at(millis: u64) -> Instant {
@@ -57,6 +58,20 @@ fn a_held_job_is_stopped_and_a_suspended_one_is_left_alone_and_both_cede_their_t
 }
 
 #[test]
+fn a_job_with_another_runs_when_that_one_runs() {
+    let mut state = state(4);
+    let [a, other] = [0, 1].map(|_| state.enter(&entering(2, Gang::Strict, 1), at(0)).unwrap());
+    let with = |with: u32| Entering { with: Some(JobId(with)), ..entering(2, Gang::Strict, 1) };
+    let b = state.enter(&with(a.0), at(0)).unwrap();
+    let turns = actions(&state, 100);
+    assert!(turns.iter().all(|turn| turn[0] == turn[2] && turn[1] != turn[0]), "{turns:?}");
+    assert_eq!([a, other, b].map(|job| state.task(job)), [a, other, a]);
+    assert!(matches!(state.enter(&with(9), at(0)), Err(StateError::Unknown(JobId(9)))));
+    let outside = state.enter(&Entering { request: None, ..entering(1, Gang::None, 1) }, at(0)).unwrap();
+    assert!(matches!(state.enter(&with(outside.0), at(0)), Err(StateError::NoTurns(_))));
+}
+
+#[test]
 fn a_long_command_is_shortened_between_characters() {
     let mut state = state(2);
     let long = Entering { command: "ä".repeat(1_000), ..entering(1, Gang::Strict, 1) };
@@ -78,6 +93,7 @@ fn turns_that_begin_later_than_the_next_boundary_are_refused() {
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Enter(u32, Gang, u32),
+    EnterWith(usize, u32, Gang),
     Release(usize),
     Hold(usize, bool),
     Suspend(usize, bool),
@@ -91,6 +107,7 @@ fn changes() -> impl Strategy<Value = Vec<(u64, Change)>> {
     let class = prop::sample::select(vec![Class::Unknown, Class::Spins, Class::Blocks, Class::Computes]);
     let change = prop_oneof![
         (1..6_u32, gang(), 1..4_u32).prop_map(|(ranks, gang, weight)| Change::Enter(ranks, gang, weight)),
+        (0..8_usize, 1..6_u32, gang()).prop_map(|(with, ranks, gang)| Change::EnterWith(with, ranks, gang)),
         (0..8_usize).prop_map(Change::Release),
         (0..8_usize, any::<bool>()).prop_map(|(job, is)| Change::Hold(job, is)),
         (0..8_usize, any::<bool>()).prop_map(|(job, is)| Change::Suspend(job, is)),
@@ -106,6 +123,10 @@ fn apply(state: &mut State, change: Change, now: Instant) {
     // Unknown jobs are refused.
     let _ = match change {
         Change::Enter(ranks, gang, weight) => state.enter(&entering(ranks, gang, weight), now).map(drop),
+        Change::EnterWith(with, ranks, gang) => {
+            let with = Some(id(with, state));
+            state.enter(&Entering { with, ..entering(ranks, gang, 1) }, now).map(drop)
+        }
         Change::Release(job) => state.release(id(job, state), now),
         Change::Hold(job, is) => state.set_held(id(job, state), is, now),
         Change::Suspend(job, is) => state.set_suspended(id(job, state), is, now),

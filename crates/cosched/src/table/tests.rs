@@ -20,6 +20,7 @@ fn entering(command: &str, agent: Identity) -> Entering {
         request: Some(Request::Ranks(2)),
         weight: 1,
         gang: Gang::Strict,
+        with: None,
     }
 }
 
