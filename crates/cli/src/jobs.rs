@@ -201,6 +201,7 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
         agent: job.agent().pid,
         ranks: job.ranks,
         state: match state.action(id, now) {
+            _ if job.is_queued() => "queued",
             None => "suspended",
             _ if job.is_held => "held",
             Some(Action::Stop) => "waits",

@@ -16,7 +16,10 @@ use sys::identity::Identity;
 
 use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
 use crate::output::{print, print_message};
+use crate::prun::queue::InQueue;
 use crate::stop::{OrStop, Stop};
+
+mod queue;
 
 /// The variable with the number of the job.
 const JOB: &str = "ROWLOCK_JOB";
@@ -186,14 +189,17 @@ impl Plan<'_> {
 
     /// Refuses what is for a job that is not within another one.
     fn refuse_own_turns(&self) -> Result<(), Stop> {
-        match self.arguments.with {
-            Some(_) => Err(Stop::Input(anyhow::anyhow!("--with: a job within a job takes turns with that one"))),
+        let Prun { with, queue, memory, .. } = self.arguments;
+        let options = [("with", with.is_some()), ("queue", *queue), ("memory", memory.is_some())];
+        match options.into_iter().find(|&(_, is_there)| is_there) {
+            Some((name, _)) => Err(Stop::Input(anyhow::anyhow!("--{name}: a job within a job is a part of that one"))),
             None => Ok(()),
         }
     }
 
     /// Enters the job into the table.
     fn enter(&self) -> Result<Agent, Stop> {
+        self.arguments.memory.map_or(Ok(()), queue::check_memory)?;
         let slice = self.arguments.slice;
         let empty = || State::new(self.topology(), slice.unwrap_or(SLICE));
         let table = Table::enter(&self.place, empty).or_failed()?;
@@ -213,9 +219,12 @@ impl Plan<'_> {
             weight: self.arguments.weight,
             gang: self.arguments.how,
             with: self.arguments.with,
+            waits_for_cells: self.arguments.queue,
+            memory: self.arguments.memory,
         };
-        Agent::enter(table, entering).map_err(|why| match why {
+        Agent::enter(table, entering, &mut InQueue).map_err(|why| match why {
             AgentError::State(why) => Stop::Input(why.into()),
+            AgentError::Asked(signal) => Stop::Interrupted(signal as u8),
             why => Stop::Failed(why.into()),
         })
     }

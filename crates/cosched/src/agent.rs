@@ -19,6 +19,7 @@ use crate::clock;
 use crate::page::Page;
 use crate::process_list::ProcessList;
 use crate::processes::{Observer, descendants, last_thread, mark};
+use crate::queue::{self, Waiting};
 use crate::state::{Entering, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
@@ -51,6 +52,12 @@ pub enum AgentError {
     /// The list of the job's processes cannot be used.
     #[error("cannot share the list of the job's processes: {0}")]
     Processes(#[source] io::Error),
+    /// The job cannot wait.
+    #[error("the job cannot wait in the queue: {0}")]
+    Wait(#[source] io::Error),
+    /// A signal has asked it not to wait any longer.
+    #[error("signal {0} has ended the wait in the queue")]
+    Asked(i32),
     /// There is no thread.
     #[error("cannot start the agent's thread: {0}")]
     Thread(#[source] io::Error),
@@ -82,18 +89,28 @@ impl Shared {
 }
 
 impl Agent {
-    /// Enters a job into a table. What it asks for may depend on the jobs that are there.
+    /// Enters a job into a table. What it asks for may depend on the jobs that are there. Blocks as
+    /// long as it is in the queue. Then this process must have one thread.
     ///
     /// # Errors
     /// [`AgentError`]. The job is not in the table then.
-    pub fn enter(table: Table, entering: impl Fn(&State) -> Entering) -> Result<Agent, AgentError> {
+    pub fn enter(
+        table: Table,
+        entering: impl Fn(&State) -> Entering,
+        waiting: &mut dyn Waiting,
+    ) -> Result<Agent, AgentError> {
         let job = table.update(|state, now| {
             let entering = entering(state);
             state.enter(&entering, now).map_err(AgentError::from)
         })?;
-        let list = table.processes(job).map_err(|why| {
+        let mut begin = || {
+            if table.state()?.job(job)?.is_queued() {
+                queue::wait(&table, job, waiting)?;
+            }
+            table.processes(job).map_err(AgentError::Processes)
+        };
+        let list = begin().inspect_err(|_| {
             let _ = table.update(|state, now| state.release(job, now).map_err(AgentError::from));
-            AgentError::Processes(why)
         })?;
         let shared = Shared { table, job, list, is_ending: AtomicBool::new(false), failed: Mutex::new(None) };
         Ok(Agent { shared: Arc::new(shared), thread: None })
@@ -294,8 +311,8 @@ impl<'a> Watch<'a> {
             return false;
         }
         self.found_alive = Some(now);
-        // Every change does it.
-        state.jobs().any(|(_, job)| !job.agent().is_alive()) && self.update(|_, _| Ok(()))
+        // Every change does it. Those in the queue look after each other.
+        state.jobs().any(|(_, job)| !job.is_queued() && !job.agent().is_alive()) && self.update(|_, _| Ok(()))
     }
 
     /// Changes the table. Returns whether that was possible: if not, it is tried again later.

@@ -5,11 +5,13 @@
 mod agent;
 pub mod claim;
 mod clock;
+pub mod memory;
 mod page;
 pub mod placement;
 mod priority;
 mod process_list;
 pub mod processes;
+mod queue;
 pub mod ranks;
 mod state;
 mod switcher;
@@ -18,5 +20,6 @@ pub mod topology;
 
 pub use agent::{Agent, AgentError};
 pub use clock::now;
+pub use queue::Waiting;
 pub use state::{Entering, Job, SLICES, State, StateError};
 pub use table::{Table, TableError, Times, VARIABLE, place};

@@ -22,8 +22,9 @@ const LATEST: usize = 2;
 const LATENESS: usize = 8;
 const DURATION: usize = LATENESS + Histogram::BUCKETS;
 const WORDS: usize = DURATION + Histogram::BUCKETS;
-/// The place of the word of 32 bits, in bytes.
+/// The places of the words of 32 bits, in bytes.
 const CHANGES: usize = WORDS * size_of::<u64>();
+const LEFT_QUEUE: usize = CHANGES + size_of::<u32>();
 
 /// The words that all agents share.
 #[derive(Debug)]
@@ -31,12 +32,18 @@ pub(crate) struct Page {
     words: View<[AtomicU64]>,
     /// Counts the versions, for agents that wait for a new one.
     changes: View<AtomicU32>,
+    /// Counts the jobs that have left the queue, for those that are in it.
+    left_queue: View<AtomicU32>,
 }
 
 impl Page {
     /// The page in a file of [`LENGTH`] bytes. `None` if it is shorter.
     pub(crate) fn new(mapping: &Arc<Mapping>) -> Option<Page> {
-        Some(Page { words: mapping.slice(0, WORDS)?, changes: mapping.get(CHANGES)? })
+        Some(Page {
+            words: mapping.slice(0, WORDS)?,
+            changes: mapping.get(CHANGES)?,
+            left_queue: mapping.get(LEFT_QUEUE)?,
+        })
     }
 
     pub(crate) fn claims(&self) -> Claims<'_, AtomicU64> {
@@ -71,6 +78,24 @@ impl Page {
     pub(crate) fn wake(&self) {
         self.changes.fetch_add(1, SeqCst);
         futex::wake(&*self.changes, u32::MAX, Scope::Shared);
+    }
+
+    /// How many jobs have left the queue. It starts again after 2^32. Read it before the latest
+    /// version.
+    pub(crate) fn left_queue(&self) -> u32 {
+        self.left_queue.load(SeqCst)
+    }
+
+    /// Blocks until more jobs than these have left the queue, until `deadline`, or for any other
+    /// reason.
+    pub(crate) fn wait_for_queue(&self, left: u32, deadline: Instant) {
+        futex::wait(&*self.left_queue, left, Some(Duration::from_nanos(deadline.as_nanos())), Scope::Shared);
+    }
+
+    /// Counts jobs that have left the queue, and wakes all that are in it.
+    pub(crate) fn leave_queue(&self, jobs: u32) {
+        self.left_queue.fetch_add(jobs, SeqCst);
+        futex::wake(&*self.left_queue, u32::MAX, Scope::Shared);
     }
 
     /// How late switches began after their boundaries.

@@ -12,7 +12,10 @@ use policy::{Instant, JobId, Span};
 use serde::{Deserialize, Serialize};
 use sys::identity::Identity;
 
+use self::queue::Queued;
 use crate::topology::Topology;
+
+mod queue;
 
 /// The shortest and the longest slice.
 pub const SLICES: std::ops::RangeInclusive<Span> = Span::from_millis(5)..=Span::from_millis(10_000);
@@ -48,8 +51,12 @@ pub struct Job {
     pub is_held: bool,
     /// Whether its terminal has stopped it. Agents leave it alone then.
     pub is_suspended: bool,
-    /// Its cells. `None` if it runs on CPUs that the table does not have.
+    /// Its cells. `None` if it runs on CPUs that the table does not have, and in the queue.
     pub cells: Option<Rectangle>,
+    /// The memory that it has claimed, in bytes.
+    pub memory: Option<u64>,
+    /// What it asks for, as long as it waits in the queue.
+    queued: Option<Queued>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,6 +83,10 @@ pub struct Entering {
     pub gang: Gang,
     /// The job whose turns are to be its turns, too.
     pub with: Option<JobId>,
+    /// Whether it waits in the queue until no other job has its cells.
+    pub waits_for_cells: bool,
+    /// The memory that it claims, in bytes. It waits in the queue until that is left.
+    pub memory: Option<u64>,
 }
 
 /// The reason why a change is refused.
@@ -90,6 +101,9 @@ pub enum StateError {
     /// The job takes no turns.
     #[error("job {0} takes no turns: its CPUs are not in the table of jobs")]
     NoTurns(JobId),
+    /// The job has not started yet.
+    #[error("job {0} waits in the queue")]
+    Queued(JobId),
     /// There are too many jobs.
     #[error("there are {MOST_JOBS} jobs already")]
     Full,
@@ -130,6 +144,9 @@ impl State {
         let decided = decisions.jobs.len();
         let coscheduler =
             Coscheduler::restore(topology.mesh(), rules(slice), decisions).map_err(|why| why.to_string())?;
+        if jobs.values().any(|job| job.queued.is_some() && job.cells.is_some()) {
+            return Err("a job has cells and waits for them".to_owned());
+        }
         let is_entered = |(id, job): (&JobId, &Job)| coscheduler.facts(*id).is_some() == job.cells.is_some();
         let entered = jobs.values().filter(|job| job.cells.is_some()).count();
         if !jobs.iter().all(is_entered) || decided != entered {
@@ -191,7 +208,7 @@ impl State {
     /// Whether a job's processes run or are stopped at `now`. `None` if agents leave them alone.
     pub fn action(&self, id: JobId, now: Instant) -> Option<Action> {
         let job = self.jobs.get(&id)?;
-        match job.is_suspended {
+        match job.is_suspended || job.queued.is_some() {
             true => None,
             false if job.cells.is_none() => Some(if job.is_held { Action::Stop } else { Action::Run }),
             false => Some(self.coscheduler.action(id, now)),
@@ -204,7 +221,7 @@ impl State {
         self.coscheduler.next_boundary(now)
     }
 
-    /// Enters a job, and returns its number.
+    /// Enters a job, and returns its number. If it waits for something, it is in the queue then.
     ///
     /// # Errors
     /// [`StateError`].
@@ -213,17 +230,9 @@ impl State {
             return Err(StateError::Full);
         }
         let id = JobId(self.next);
-        entering.with.map_or(Ok(()), |with| self.require_turns(with))?;
-        let &Entering { gang, weight, .. } = entering;
-        let cells = match (entering.request, entering.with) {
-            (None, _) => None,
-            (Some(request), Some(with)) => Some(self.coscheduler.enter_along(id, with, gang, request, weight, now)?),
-            (Some(request), None) => match self.coscheduler.enter_as(id, gang, request, weight, now)? {
-                Entry::Placed(cells) => Some(cells),
-                // The number of slices is not limited.
-                Entry::Waits => return Err(StateError::Full),
-            },
-        };
+        let queued = Queued::new(entering);
+        let &Entering { request, with, gang, weight, .. } = entering;
+        let cells = if queued.is_some() { None } else { self.place(id, request, with, gang, weight, now)? };
         self.next += 1;
         let job = Job {
             agent: entering.agent,
@@ -233,9 +242,33 @@ impl State {
             is_held: false,
             is_suspended: false,
             cells,
+            memory: entering.memory,
+            queued,
         };
         self.jobs.insert(id, job);
         Ok(id)
+    }
+
+    /// Finds cells for a job.
+    fn place(
+        &mut self,
+        id: JobId,
+        request: Option<Request>,
+        with: Option<JobId>,
+        gang: Gang,
+        weight: u32,
+        now: Instant,
+    ) -> Result<Option<Rectangle>, StateError> {
+        with.map_or(Ok(()), |with| self.require_turns(with))?;
+        let Some(request) = request else { return Ok(None) };
+        if let Some(with) = with {
+            return Ok(Some(self.coscheduler.enter_along(id, with, gang, request, weight, now)?));
+        }
+        match self.coscheduler.enter_as(id, gang, request, weight, now)? {
+            Entry::Placed(cells) => Ok(Some(cells)),
+            // The number of slices is not limited.
+            Entry::Waits => Err(StateError::Full),
+        }
     }
 
     /// Releases a job. It may have been released before.
@@ -277,6 +310,7 @@ impl State {
     }
 
     fn change(&mut self, id: JobId, now: Instant, change: impl FnOnce(&mut Job)) -> Result<(), StateError> {
+        self.require_start(id)?;
         let job = self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?;
         change(job);
         if job.cells.is_some() {
@@ -316,7 +350,7 @@ impl State {
     }
 
     fn require_turns(&self, id: JobId) -> Result<(), StateError> {
-        self.job(id)?;
+        self.require_start(id)?;
         self.coscheduler.facts(id).map(drop).ok_or(StateError::NoTurns(id))
     }
 }

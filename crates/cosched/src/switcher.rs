@@ -54,7 +54,7 @@ impl Switcher {
 
     fn find_lists(&mut self, table: &Table, state: &State) {
         self.lists.retain(|&job, _| state.job(job).is_ok());
-        for (job, _) in state.jobs() {
+        for (job, _) in state.jobs().filter(|(_, job)| !job.is_queued()) {
             // A job whose list cannot be read is not stopped.
             if let Entry::Vacant(place) = self.lists.entry(job)
                 && let Ok(list) = table.processes(job)

@@ -181,6 +181,11 @@ impl Table {
             self.write(version, &next)?;
             if self.page.commit(latest, version.0) {
                 let _ = self.folder.remove(&Version(latest).file());
+                let has_left = |job: &JobId| !next.job(*job).is_ok_and(|job| job.is_queued());
+                match state.queue().filter(has_left).count() as u32 {
+                    0 => {}
+                    left => self.page.leave_queue(left),
+                }
                 ended.into_iter().for_each(|job| self.remove_processes(job));
                 return Ok(done);
             }

@@ -384,6 +384,12 @@ impl Coscheduler {
         published.map_or(&[], Vec::as_slice)
     }
 
+    /// Cells for a request that no job has, not even for other turns. `None` if there are none. A
+    /// job that enters with them runs in all slices.
+    pub fn find_unused(&self, request: Request) -> Option<Rectangle> {
+        self.table.find_unused(request)
+    }
+
     /// The jobs that wait for cells, in the order of their arrival.
     pub fn waiting(&self) -> impl Iterator<Item = JobId> {
         let behind_another = if self.gang == Gang::CellOs { 1 } else { self.queue.len() };

@@ -398,6 +398,12 @@ impl SliceTable {
         })
     }
 
+    /// Cells for a request that no job has, in any slice or beside them. `None` if there are none.
+    pub fn find_unused(&self, request: Request) -> Option<Rectangle> {
+        let all: Vec<Rectangle> = self.placed.iter().map(|&(_, cells)| cells).collect();
+        self.find(&Occupancy::new(self.mesh), request, &all)
+    }
+
     /// The cells that new jobs avoid, those of each job beside the slices, and then none.
     fn avoided(&self) -> impl Iterator<Item = Vec<Rectangle>> {
         let beside = self.jobs.values().filter(|job| self.avoid_jobs_beside && !job.takes_turns);

@@ -20,6 +20,14 @@ pub fn available_memory() -> u64 {
     left_by_groups().into_iter().chain(of_machine).min().unwrap_or(1 << 30)
 }
 
+/// The most memory that a process here could ever use, in bytes: that of the machine, or the limit
+/// of the control groups around this process, whichever is less. Returns `None` if it is unknown.
+pub fn most_memory() -> Option<u64> {
+    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));
+    let of_groups = Hierarchy::all().iter().filter_map(Hierarchy::memory_limit).min();
+    of_groups.into_iter().chain(of_machine).min()
+}
+
 /// The bytes of memory that the control groups around the process leave. Returns `None` without
 /// limits.
 fn left_by_groups() -> Option<u64> {
@@ -28,7 +36,12 @@ fn left_by_groups() -> Option<u64> {
 
 /// Parses the available memory from `/proc/meminfo`, in bytes.
 pub fn available(text: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    field(text, "MemAvailable:")
+}
+
+/// Parses one size in `/proc/meminfo`, in bytes.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     kibibytes.checked_mul(1 << 10)
 }
@@ -108,6 +121,8 @@ mod tests {
         assert_eq!(available("MemTotal:  100 kB\n"), None);
         assert_eq!(available("MemAvailable: many kB\n"), None);
         assert!(available_memory() > 0);
+        assert_eq!(field("MemTotal:  100 kB\nMemAvailable:   24 kB\n", "MemTotal:"), Some(100 << 10));
+        assert!(most_memory().is_some_and(|most| most >= available_memory()));
     }
 
     #[test]

@@ -116,6 +116,22 @@ impl Hierarchy {
         Some(Quota { time, period, file: folder.join(name) })
     }
 
+    /// The tightest limit of memory of the group of this process and its ancestors, in bytes.
+    /// Returns `None` if there is none.
+    pub fn memory_limit(&self) -> Option<u64> {
+        self.folders().filter_map(|folder| self.memory_limit_in(folder, |file| fs::read_to_string(file).ok())).min()
+    }
+
+    fn memory_limit_in(&self, folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+        let number = |name: &&str| read(&folder.join(name))?.trim().parse::<u64>().ok();
+        let limits = match self.version {
+            1 => &["memory.limit_in_bytes"][..],
+            _ => &["memory.max", "memory.high"],
+        };
+        // Version 1 reports a number beyond all memory if there is no limit.
+        limits.iter().filter_map(number).min().filter(|&limit| limit < 1 << 60)
+    }
+
     /// The bytes of memory that the limits of the group of this process and its ancestors leave.
     /// File pages in the page cache do not count as used. Returns `None` if there is no limit.
     pub fn memory_left(&self) -> Option<u64> {
@@ -128,17 +144,13 @@ impl Hierarchy {
     }
 
     fn memory_left_in(&self, folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+        let limit = self.memory_limit_in(folder, &read)?;
         let read = |name: &str| read(&folder.join(name));
         let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
-        let (limits, used, cached) = match self.version {
-            1 => {
-                (&["memory.limit_in_bytes"][..], "memory.usage_in_bytes", ["total_active_file", "total_inactive_file"])
-            }
-            _ => (&["memory.max", "memory.high"][..], "memory.current", ["active_file", "inactive_file"]),
+        let (used, cached) = match self.version {
+            1 => ("memory.usage_in_bytes", ["total_active_file", "total_inactive_file"]),
+            _ => ("memory.current", ["active_file", "inactive_file"]),
         };
-        let limit = limits.iter().copied().filter_map(number).min();
-        // Version 1 reports a number beyond all memory if there is no limit.
-        let limit = limit.filter(|&limit| limit < 1 << 60)?;
         let statistics = read("memory.stat").unwrap_or_default();
         let kept = statistics
             .lines()
@@ -326,14 +338,14 @@ mod tests {
         write("a", "memory.high", "5000\n");
         write("a", "memory.current", "3000\n");
         write("a", "memory.stat", "anon 1000\nactive_file 500\ninactive_file 1400\nfile 2000\n");
-        assert_eq!(second.memory_left(), Some(5000 - (3000 - 1900)));
+        assert_eq!((second.memory_left(), second.memory_limit()), (Some(5000 - (3000 - 1900)), Some(5000)));
 
         let first = Hierarchy { version: 1, ..second };
         write(".", "memory.limit_in_bytes", "9223372036854771712\n");
         write("a/b", "memory.limit_in_bytes", "4096\n");
         write("a/b", "memory.usage_in_bytes", "5000\n");
         write("a/b", "memory.stat", "active_file 7\ntotal_active_file 600\ntotal_inactive_file 400\n");
-        assert_eq!(first.memory_left(), Some(96));
+        assert_eq!((first.memory_left(), first.memory_limit()), (Some(96), Some(4096)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Instant;
 use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 
 use crate::errno;
+use crate::previous_handler::PreviousHandler;
 
 /// A signal that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +227,11 @@ pub fn ignore(number: i32) -> io::Result<()> {
     // SAFETY: ignoring runs no code.
     let failed = unsafe { libc::signal(number, libc::SIG_IGN) } == libc::SIG_ERR;
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether this process ignores a signal, as under `nohup`, and not by default.
+pub fn is_ignored(number: i32) -> bool {
+    PreviousHandler::of(number).is_ignored()
 }
 
 /// Starts the child of `command` with the default disposition of every signal and none blocked.

@@ -43,8 +43,17 @@ pub(crate) struct Prun {
     pub(crate) weight: u32,
     /// Take turns together with this job, as `rowlock jobs` lists it: for jobs that wait for each
     /// other
-    #[arg(long, value_name = "ID", value_parser = job)]
+    #[arg(long, value_name = "ID", value_parser = job, conflicts_with_all = ["queue", "memory"])]
     pub(crate) with: Option<JobId>,
+    /// Wait until no other job has cores of this one, behind others that wait
+    #[arg(long)]
+    pub(crate) queue: bool,
+    /// Start at once, in turns with others [default]
+    #[arg(long, conflicts_with = "queue")]
+    pub(crate) now: bool,
+    /// Wait until this much memory is left for the job, as in 4GiB, behind others that wait
+    #[arg(long, value_name = "SIZE", value_parser = ::sort::parse_size)]
+    pub(crate) memory: Option<u64>,
     /// How threads wait: a waiting rule, as `rowlock policies` lists them, or none to leave the
     /// program as it is
     #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = wait)]

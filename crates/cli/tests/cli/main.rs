@@ -28,6 +28,7 @@ mod pipeline;
 mod planted;
 mod prun;
 mod prun_kills;
+mod prun_queue;
 mod prun_terminal;
 mod refusals;
 mod regress;

@@ -170,6 +170,10 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["prun", "--weight", "0", "--", "true"], 2, "1..=1000"),
         (&["prun", "--with", "7", "--", "true"], 2, "there is no job 7; `rowlock jobs` lists all jobs"),
         (&["prun", "--with", "x", "--", "true"], 2, "not the number of a job"),
+        (&["prun", "--queue", "--now", "--", "true"], 2, "cannot be used with"),
+        (&["prun", "--queue", "--with", "1", "--", "true"], 2, "cannot be used with"),
+        (&["prun", "--memory", "much", "--", "true"], 2, "write a number and a unit"),
+        (&["prun", "--memory", "4000 TiB", "--", "true"], 2, "--memory: a job can have at most"),
         (&["prun", "--wait", "never", "--", "true"], 2, "rowlock policies"),
         (&["prun", "--cpus", "100000", "--", "true"], 2, "CPU 100000 may not be used here"),
         (&["prun", "--chdir", "nowhere", "--", "true"], 2, "cannot start ranks in nowhere"),
@@ -292,7 +296,7 @@ fn a_job_within_a_job_is_a_part_of_it() {
     let output = table.run(&["--", "sh", "-c", &inner]).expect_success();
     assert_eq!(output.stdout, "1\n1\n");
     let with = inner.replace("prun", "prun --with 1");
-    table.run(&["--", "sh", "-c", &with]).expect_exit(2).expect_stderr("takes turns with that one");
+    table.run(&["--", "sh", "-c", &with]).expect_exit(2).expect_stderr("is a part of that one");
     // A variable that names no job of the table says nothing.
     for named in ["", "x", "7"] {
         let mut command = table.rowlock(&["prun", "--", "sh", "-c", "echo $ROWLOCK_JOB"]);

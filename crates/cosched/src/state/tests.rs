@@ -2,17 +2,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn state(cpus: u32) -> State {
+pub(super) fn state(cpus: u32) -> State {
     State::new(Topology::of_cpus(&(0..cpus).collect::<Vec<_>>()), Span::from_millis(20))
 }
 
-fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
+pub(super) fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
     let agent = Identity { pid: 7, started: 8 };
     let (command, request) = ("command".to_owned(), Some(Request::Ranks(ranks)));
-    Entering { agent, command, ranks, request, weight, gang, with: None }
+    Entering { agent, command, ranks, request, weight, gang, with: None, waits_for_cells: false, memory: None }
 }
 
-fn at(millis: u64) -> Instant {
+pub(super) fn at(millis: u64) -> Instant {
     Instant::ZERO + Span::from_millis(millis)
 }
 
@@ -94,6 +94,8 @@ fn turns_that_begin_later_than_the_next_boundary_are_refused() {
 enum Change {
     Enter(u32, Gang, u32),
     EnterWith(usize, u32, Gang),
+    Queue(u32, Option<u64>),
+    Admit(usize, u64),
     Release(usize),
     Hold(usize, bool),
     Suspend(usize, bool),
@@ -108,6 +110,8 @@ fn changes() -> impl Strategy<Value = Vec<(u64, Change)>> {
     let change = prop_oneof![
         (1..6_u32, gang(), 1..4_u32).prop_map(|(ranks, gang, weight)| Change::Enter(ranks, gang, weight)),
         (0..8_usize, 1..6_u32, gang()).prop_map(|(with, ranks, gang)| Change::EnterWith(with, ranks, gang)),
+        (1..6_u32, prop::option::of(0..3_u64)).prop_map(|(ranks, memory)| Change::Queue(ranks, memory)),
+        (0..8_usize, 0..3_u64).prop_map(|(job, left)| Change::Admit(job, left)),
         (0..8_usize).prop_map(Change::Release),
         (0..8_usize, any::<bool>()).prop_map(|(job, is)| Change::Hold(job, is)),
         (0..8_usize, any::<bool>()).prop_map(|(job, is)| Change::Suspend(job, is)),
@@ -127,6 +131,11 @@ fn apply(state: &mut State, change: Change, now: Instant) {
             let with = Some(id(with, state));
             state.enter(&Entering { with, ..entering(ranks, gang, 1) }, now).map(drop)
         }
+        Change::Queue(ranks, memory) => {
+            let queued = Entering { waits_for_cells: true, memory, ..entering(ranks, Gang::Strict, 1) };
+            state.enter(&queued, now).map(drop)
+        }
+        Change::Admit(job, left) => state.admit(id(job, state), left, now).map(drop),
         Change::Release(job) => state.release(id(job, state), now),
         Change::Hold(job, is) => state.set_held(id(job, state), is, now),
         Change::Suspend(job, is) => state.set_suspended(id(job, state), is, now),

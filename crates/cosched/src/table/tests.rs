@@ -21,6 +21,8 @@ fn entering(command: &str, agent: Identity) -> Entering {
         weight: 1,
         gang: Gang::Strict,
         with: None,
+        waits_for_cells: false,
+        memory: None,
     }
 }
 

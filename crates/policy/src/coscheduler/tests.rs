@@ -55,6 +55,20 @@ fn jobs_on_the_same_cells_take_turns_and_a_new_one_waits_for_a_boundary() {
 }
 
 #[test]
+fn a_job_on_unused_cells_runs_in_all_slices() {
+    let mut of = new(Gang::Strict);
+    assert_eq!(of.find_unused(all(9, 2)), None);
+    for (job, columns) in [(0, 6), (1, 5)] {
+        of.enter(JobId(job), all(columns, 2), 1, at(0)).unwrap();
+    }
+    assert_eq!(of.find_unused(all(3, 1)), None, "the first slice has job 0 on six of eight columns");
+    let cells = of.find_unused(Request::Ranks(4)).unwrap();
+    of.enter(JobId(2), Request::At(cells), 1, at(0)).unwrap();
+    assert!((0..1_000).step_by(100).all(|millis| of.action(JobId(2), at(millis)) == Action::Run));
+    assert_eq!(of.find_unused(Request::Ranks(1)), None);
+}
+
+#[test]
 fn jobs_take_no_turns_if_the_local_schedulers_decide() {
     for gang in [Gang::None, Gang::Implicit, Gang::Dynamic] {
         let mut of = new(gang);
