@@ -17,7 +17,7 @@ use sys::identity::Identity;
 use crate::clock;
 use crate::page::{self, Page};
 use crate::process_list::{self, ProcessList};
-use crate::state::{State, StateError};
+use crate::state::{Job, State, StateError};
 
 /// The folder in which tables are.
 const PLACE: &str = "/dev/shm";
@@ -181,7 +181,7 @@ impl Table {
             self.write(version, &next)?;
             if self.page.commit(latest, version.0) {
                 let _ = self.folder.remove(&Version(latest).file());
-                let has_left = |job: &JobId| !next.job(*job).is_ok_and(|job| job.is_queued());
+                let has_left = |job: &JobId| !next.job(*job).is_ok_and(Job::is_queued);
                 match state.queue().filter(has_left).count() as u32 {
                     0 => {}
                     left => self.page.leave_queue(left),
