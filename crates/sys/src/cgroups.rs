@@ -62,10 +62,16 @@ impl Hierarchy {
     /// Whether the group of this process, or one around it, has a CPU share separate from other
     /// groups. Only for the hierarchy with the CPU controller.
     pub fn has_a_cpu_share(&self) -> bool {
+        self.cpu_share().is_some()
+    }
+
+    /// The folder of the innermost group of this process that has a CPU share separate from other
+    /// groups. Only for the hierarchy with the CPU controller.
+    pub fn cpu_share(&self) -> Option<&Path> {
         match self.version {
             // In version 1 the root group has this file, too.
-            1 => self.folder != self.mount,
-            _ => self.folders().any(|folder| folder.join("cpu.weight").exists()),
+            1 => (self.folder != self.mount).then_some(self.folder.as_path()),
+            _ => self.folders().find(|folder| folder.join("cpu.weight").exists()),
         }
     }
 
@@ -346,6 +352,19 @@ mod tests {
         write("a/b", "memory.usage_in_bytes", "5000\n");
         write("a/b", "memory.stat", "active_file 7\ntotal_active_file 600\ntotal_inactive_file 400\n");
         assert_eq!((first.memory_left(), first.memory_limit()), (Some(96), Some(4096)));
+    }
+
+    #[test]
+    fn a_cpu_share_is_that_of_the_innermost_group_that_has_one() {
+        let (top, second, write) = inner_group();
+        assert_eq!(second.cpu_share(), None);
+        write("a", "cpu.weight", "100\n");
+        assert_eq!(second.cpu_share(), Some(top.path().join("a").as_path()));
+        write("a/b", "cpu.weight", "100\n");
+        assert_eq!(second.cpu_share(), Some(top.path().join("a/b").as_path()));
+        let first = Hierarchy { version: 1, ..second };
+        assert_eq!(first.cpu_share(), Some(first.folder.as_path()));
+        assert_eq!(Hierarchy { folder: first.mount.clone(), ..first }.cpu_share(), None);
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub mod seccomp;
 pub mod shared_memory;
 #[allow(unsafe_code)] // Manipulates the signal sets of the C library.
 pub mod signals;
+pub mod task_group;
 #[allow(unsafe_code)] // Starts a thread on given memory and ends only its kernel thread.
 pub mod thread_block;
 #[allow(unsafe_code)] // Runs destructors, and gives thread-locals their initial values.

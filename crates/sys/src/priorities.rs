@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use rustix::process::setpriority_process;
 
-use crate::scheduling::{Policy, RawAttributes, Thread, nice, set_scheduler};
+use crate::scheduling::{
+    Policy, RawAttributes, SchedulingError, Thread, WORST_NICE, nice, set_nice, set_policy, set_scheduler,
+};
 
 /// All nice values, best first.
-const NICE: RangeInclusive<i32> = -20..=19;
+const NICE: RangeInclusive<i32> = -20..=WORST_NICE;
 
 /// The best (smallest) nice value that a thread of this process may have, at least the current one.
 pub fn best_nice() -> io::Result<i32> {
@@ -40,6 +42,29 @@ pub fn try_timeslice(requested: Duration) -> io::Result<Option<Duration>> {
     })
 }
 
+/// Checks whether an ordinary thread may become [`Policy::Idle`] and then ordinary again.
+///
+/// # Errors
+/// The kernel's reason, and the right that it takes.
+pub fn check_idle_and_back() -> Result<(), SchedulingError> {
+    in_a_thread(|| {
+        let thread = Thread::current();
+        Ok(set_policy(thread, Policy::Idle).and_then(|_| set_policy(thread, Policy::Other)).map(drop))
+    })?
+}
+
+/// Checks whether a thread may have the worst nice value and then its own again.
+///
+/// # Errors
+/// The kernel's reason, and the right that it takes.
+pub fn check_worst_nice_and_back() -> Result<(), SchedulingError> {
+    in_a_thread(|| {
+        let thread = Thread::current();
+        let own = nice(thread)?;
+        Ok(set_nice(thread, WORST_NICE).and_then(|_| set_nice(thread, own)).map(drop))
+    })?
+}
+
 fn in_a_thread<T: Send>(trial: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let trial = thread::Builder::new().name("trial".to_owned()).spawn_scoped(scope, trial)?;
@@ -49,6 +74,9 @@ fn in_a_thread<T: Send>(trial: impl FnOnce() -> io::Result<T> + Send) -> io::Res
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
     use super::*;
 
     fn attributes() -> RawAttributes {
@@ -78,6 +106,30 @@ mod tests {
         });
         let of_lowered = of_lowered.unwrap();
         assert!((best..=19).contains(&of_lowered), "{of_lowered}, {best}");
+    }
+
+    #[test]
+    fn it_takes_a_right_to_become_ordinary_again() {
+        testing::isolated(|| {
+            let own = nice(Thread::current()).unwrap();
+            let needed = (20 - own).unsigned_abs();
+            let without_capabilities = || {
+                let mut none = capabilities(None).unwrap();
+                none.effective = CapabilitySet::empty();
+                set_capabilities(None, none).unwrap();
+                [check_idle_and_back(), check_worst_nice_and_back()]
+            };
+            let try_with = |limit: u64| {
+                let limit = Rlimit { current: Some(limit), ..getrlimit(Resource::Nice) };
+                setrlimit(Resource::Nice, limit).unwrap();
+                thread::scope(|scope| scope.spawn(without_capabilities).join()).unwrap()
+            };
+            let refused = format!("not permitted; it takes CAP_SYS_NICE, or RLIMIT_NICE of {needed} (it is 0)");
+            assert_eq!(try_with(0).map(|answer| answer.unwrap_err().to_string()), [&*refused; 2]);
+            if getrlimit(Resource::Nice).maximum.is_none_or(|most| most >= needed.into()) {
+                assert_eq!(try_with(needed.into()), [Ok(()), Ok(())]);
+            }
+        });
     }
 
     #[test]

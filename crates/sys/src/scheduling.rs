@@ -20,6 +20,9 @@ use self::error::Request;
 pub use self::error::SchedulingError;
 use crate::errno;
 
+/// The worst nice value.
+pub const WORST_NICE: i32 = 19;
+
 /// A thread, by its kernel thread ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thread(Pid);
@@ -211,8 +214,8 @@ pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, SchedulingError> {
     getpriority_process(Some(thread.0)).map_err(refused)
 }
 
-/// Sets the policy of a thread, and keeps its nice value. Returns the effective policy. Fails if
-/// this process may not have the policy, or not return to it.
+/// Sets the policy of a thread, and keeps its nice value, and whether its children inherit both.
+/// Returns the effective policy. Fails if this process may not have the policy, or not return to it.
 pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Policy(policy), why);
     set_scheduler(thread, policy).map_err(refused)?;
@@ -320,6 +323,8 @@ const WHO_THREAD: libc::c_int = 1;
 pub(crate) fn set_scheduler(thread: Thread, policy: Policy) -> Result<(), Errno> {
     let (number, sched_priority) = policy.to_raw();
     let priority = libc::sched_param { sched_priority };
+    let resets = RawAttributes::of(thread).is_ok_and(|now| now.flags & libc::SCHED_FLAG_RESET_ON_FORK as u64 != 0);
+    let number = if resets { number | libc::SCHED_RESET_ON_FORK } else { number };
     // SAFETY: the kernel reads a `sched_param`, which exists, and nothing else. The system call is
     // made directly, since not every C library passes it on.
     errno::check(unsafe {

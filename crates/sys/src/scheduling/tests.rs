@@ -44,6 +44,19 @@ fn lowering_a_thread_is_allowed_and_read_back() {
 }
 
 #[test]
+fn a_policy_keeps_whether_children_inherit_it() {
+    apart(|thread| {
+        let flag = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        let flags = || RawAttributes::of(thread).unwrap().flags & flag;
+        for kept in [0, flag] {
+            RawAttributes { flags: kept, ..RawAttributes::of(thread).unwrap() }.apply_to(thread).unwrap();
+            set_policy(thread, Policy::Batch).unwrap();
+            assert_eq!(flags(), kept);
+        }
+    });
+}
+
+#[test]
 fn one_thread_is_scheduled_by_another() {
     let (told, is_told) = std::sync::mpsc::channel();
     let (go, may_go) = std::sync::mpsc::channel::<()>();

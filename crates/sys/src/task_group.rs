@@ -1,0 +1,83 @@
+//! The task group of a process: the threads among which the kernel divides CPU time by priority.
+//!
+//! A nice value, `SCHED_IDLE` or the weight of a control group says nothing to threads of other task
+//! groups. A control group with a CPU share of its own is one. Outside of these, each session is one
+//! (autogroup), unless that is switched off.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cgroups::Hierarchy;
+use crate::scheduling::is_grouped_by_session;
+
+/// A task group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskGroup {
+    /// The outermost one.
+    Root,
+    /// A control group, by its folder.
+    Group(PathBuf),
+    /// A session, by the kernel's name for its group.
+    Session(String),
+}
+
+impl TaskGroup {
+    /// The task group of a process. Returns `None` if the process is gone or hidden.
+    pub fn of(pid: u32) -> Option<TaskGroup> {
+        let own = fs::read(format!("/proc/{pid}/cgroup")).ok()?;
+        let hierarchies = Hierarchy::parse(&fs::read("/proc/self/mountinfo").ok()?, &own);
+        match Hierarchy::of_cpus(&hierarchies).and_then(Hierarchy::cpu_share) {
+            Some(folder) => Some(TaskGroup::Group(folder.to_owned())),
+            None if is_grouped_by_session() == Some(true) => {
+                session(&fs::read_to_string(format!("/proc/{pid}/autogroup")).ok()?).map(TaskGroup::Session)
+            }
+            None => Some(TaskGroup::Root),
+        }
+    }
+}
+
+/// For people, as a part of a sentence.
+impl fmt::Display for TaskGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaskGroup::Root => f.write_str("the outermost task group"),
+            TaskGroup::Group(folder) => write!(f, "the control group {}", folder.display()),
+            TaskGroup::Session(name) => write!(f, "the session with the task group {name}"),
+        }
+    }
+}
+
+/// The name in a file such as `/autogroup-94 nice 0`.
+fn session(text: &str) -> Option<String> {
+    text.split_ascii_whitespace().next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_in_the_task_group_of_its_parent_and_a_new_session_in_another_one() {
+        let own = TaskGroup::of(std::process::id()).unwrap();
+        let child = testing::Child::start(testing::command("sleep").arg("1000"));
+        assert_eq!(TaskGroup::of(child.id()), Some(own.clone()));
+        let script = "exec setsid sh -c 'echo ready; read word'";
+        let mut apart = testing::Child::start_piped(testing::command("sh").args(["-c", script]));
+        apart.read_line();
+        let is_same = TaskGroup::of(apart.id()).unwrap() == own;
+        assert_eq!(is_same, !matches!(own, TaskGroup::Session(_)));
+    }
+
+    #[test]
+    fn a_process_that_does_not_exist_has_no_task_group() {
+        assert_eq!(TaskGroup::of(0), None);
+        assert_eq!(TaskGroup::of(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_session_is_known_by_the_name_of_its_group() {
+        assert_eq!(session("/autogroup-94 nice 0\n").as_deref(), Some("/autogroup-94"));
+        assert_eq!(session(""), None);
+    }
+}
