@@ -16,11 +16,12 @@ use rustix::process::Pid;
 
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
+use crate::mechanisms::Target;
 use crate::page::Page;
 use crate::process_list::ProcessList;
 use crate::processes::{Observer, descendants, last_thread, mark};
 use crate::queue::{self, Waiting};
-use crate::state::{Entering, State, StateError};
+use crate::state::{Entering, State, StateError, StopBy};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
 
@@ -58,6 +59,15 @@ pub enum AgentError {
     /// A signal has asked it not to wait any longer.
     #[error("signal {0} has ended the wait in the queue")]
     Asked(i32),
+    /// A job cannot be stopped or continued.
+    #[error("cannot switch job {job}: {why}")]
+    Switch {
+        /// The job.
+        job: JobId,
+        /// The reason.
+        #[source]
+        why: io::Error,
+    },
     /// There is no thread.
     #[error("cannot start the agent's thread: {0}")]
     Thread(#[source] io::Error),
@@ -140,9 +150,10 @@ impl Agent {
     /// Lets the job, whose processes are the descendants of these, take turns.
     ///
     /// # Errors
-    /// [`AgentError::Thread`].
+    /// [`AgentError`].
     pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
         let shared = self.shared.clone();
+        shared.table.update(|state, _| Ok::<_, AgentError>(state.set_stop_by(shared.job, StopBy::Signals)?))?;
         let watch = move || Watch::new(&shared, keepers).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);
@@ -202,6 +213,8 @@ struct Watch<'a> {
     shared: &'a Shared,
     page: &'a Page,
     keepers: Vec<Pid>,
+    /// The latest version that it has read.
+    latest: Option<Arc<State>>,
     switcher: Switcher,
     observer: Observer,
     /// The last switch has to be repeated.
@@ -227,6 +240,7 @@ impl<'a> Watch<'a> {
             shared,
             page: shared.table.page(),
             keepers,
+            latest: None,
             switcher: Switcher::new(),
             observer: Observer::default(),
             again: false,
@@ -246,7 +260,7 @@ impl<'a> Watch<'a> {
             let changes = self.page.changes();
             let wake = self.look().unwrap_or_else(|why| {
                 self.shared.note(why);
-                self.switcher.resume(&self.shared.list);
+                self.release();
                 Some(clock::now() + LONGEST_SLEEP)
             });
             if let Some(wake) = wake {
@@ -257,10 +271,22 @@ impl<'a> Watch<'a> {
         let _ = self.look();
     }
 
+    /// Lets the own job run.
+    fn release(&mut self) {
+        let &Shared { job: id, ref list, .. } = self.shared;
+        let job = self.latest.as_ref().and_then(|state| state.job(id).ok());
+        let released = job.map(|job| self.switcher.release(&Target { job, list }));
+        released
+            .into_iter()
+            .filter_map(Result::err)
+            .for_each(|why| self.shared.note(AgentError::Switch { job: id, why }));
+    }
+
     /// Switches if it is time to, and looks after the own job. Returns the time of the next look.
     /// `None` if that is now.
     fn look(&mut self) -> Result<Option<Instant>, AgentError> {
         let (version, state) = self.shared.table.latest()?;
+        self.latest = Some(state.clone());
         let now = clock::now();
         let boundary = state.next_boundary(now);
         let wanted = if self.again { Wanted::Again } else { Wanted::Turn(turn(version, boundary)) };
@@ -292,7 +318,12 @@ impl<'a> Watch<'a> {
         self.seen = None;
         let (version, state) = self.shared.table.latest()?;
         let now = clock::now();
-        self.switcher.switch(&self.shared.table, &state, now);
+        if let Err((job, why)) = self.switcher.switch(&self.shared.table, &state, now)
+            // It may have ended meanwhile.
+            && self.shared.table.state()?.job(job).is_ok()
+        {
+            self.shared.note(AgentError::Switch { job, why });
+        }
         let boundary = state.next_boundary(now);
         let is_first = !self.again && self.version == version;
         self.again = !self.page.claims().finish(claim, turn(version, boundary));

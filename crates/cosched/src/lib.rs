@@ -5,6 +5,7 @@
 mod agent;
 pub mod claim;
 mod clock;
+mod mechanisms;
 pub mod memory;
 mod page;
 pub mod placement;
@@ -21,5 +22,5 @@ pub mod topology;
 pub use agent::{Agent, AgentError};
 pub use clock::now;
 pub use queue::Waiting;
-pub use state::{Entering, Job, SLICES, State, StateError};
+pub use state::{Entering, Job, SLICES, State, StateError, StopBy};
 pub use table::{Table, TableError, Times, VARIABLE, place};

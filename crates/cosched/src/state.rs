@@ -57,6 +57,25 @@ pub struct Job {
     pub memory: Option<u64>,
     /// What it asks for, as long as it waits in the queue.
     queued: Option<Queued>,
+    /// How it is stopped. `None` until its ranks have started: agents leave it alone until then.
+    pub stop_by: Option<StopBy>,
+}
+
+/// How a job is stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum StopBy {
+    /// By signals to each process.
+    Signals,
+}
+
+impl StopBy {
+    /// The name of the mechanism.
+    pub fn name(&self) -> &'static str {
+        match self {
+            StopBy::Signals => "signals",
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -244,6 +263,7 @@ impl State {
             cells,
             memory: entering.memory,
             queued,
+            stop_by: None,
         };
         self.jobs.insert(id, job);
         Ok(id)
@@ -307,6 +327,15 @@ impl State {
     /// [`StateError`].
     pub fn set_suspended(&mut self, id: JobId, is_suspended: bool, now: Instant) -> Result<(), StateError> {
         self.change(id, now, |job| job.is_suspended = is_suspended)
+    }
+
+    /// Says how a job is stopped, whose ranks have started.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(crate) fn set_stop_by(&mut self, id: JobId, stop_by: StopBy) -> Result<(), StateError> {
+        self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?.stop_by = Some(stop_by);
+        Ok(())
     }
 
     fn change(&mut self, id: JobId, now: Instant, change: impl FnOnce(&mut Job)) -> Result<(), StateError> {

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::io;
 
 use policy::gang::Action;
 use policy::{Instant, JobId};
 
+use crate::mechanisms::{Mechanism, Mechanisms, Target};
 use crate::priority::Priority;
 use crate::process_list::ProcessList;
-use crate::processes::{Processes, cpu_of};
-use crate::state::State;
+use crate::processes::cpu_of;
+use crate::state::{Job, State};
 use crate::table::Table;
 
 /// An agent's means to switch.
@@ -17,33 +19,43 @@ use crate::table::Table;
 pub(crate) struct Switcher {
     priority: Priority,
     lists: BTreeMap<JobId, ProcessList>,
-    processes: Processes,
+    mechanisms: Mechanisms,
 }
+
+/// A job that could not be stopped or continued, and the reason.
+pub(crate) type Failure = (JobId, io::Error);
 
 impl Switcher {
     /// The calling thread becomes one that can switch.
     pub(crate) fn new() -> Switcher {
-        Switcher { priority: Priority::raise(), lists: BTreeMap::new(), processes: Processes::default() }
+        Switcher { priority: Priority::raise(), lists: BTreeMap::new(), mechanisms: Mechanisms::default() }
     }
 
     /// Gives all processes of all jobs the action of their job at `now`. It may be repeated.
+    /// Returns the first failure; all other jobs have their action nevertheless.
     ///
     /// All stops come first: a process that continues may take the CPU of this one for a tick.
-    pub(crate) fn switch(&mut self, table: &Table, state: &State, now: Instant) {
+    pub(crate) fn switch(&mut self, table: &Table, state: &State, now: Instant) -> Result<(), Failure> {
         self.find_lists(table, state);
-        let (lists, processes) = (&self.lists, &mut self.processes);
-        let jobs_with = |action| lists.iter().filter(move |&(&job, _)| state.action(job, now) == Some(action));
-        for (_, list) in jobs_with(Action::Stop) {
-            processes.stop_all(list.iter(), |_, _| {});
-        }
-        let last_thread =
-            jobs_with(Action::Run).filter(|(_, list)| list.is_stopped()).find_map(|(_, list)| list.last_thread());
+        let Switcher { priority, lists, mechanisms } = self;
+        let mut failed = None;
+        let mut enforce = |action: Option<Action>, step: Step| {
+            for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
+                let Some(stop_by) = &job.stop_by else { continue };
+                if let Err(why) = step(mechanisms.of(stop_by), &Target { job, list }) {
+                    failed.get_or_insert((id, why));
+                }
+            }
+        };
+        enforce(Some(Action::Stop), |mechanism, target| mechanism.restrain(target));
+        enforce(None, |mechanism, target| mechanism.leave(target));
+        let running = jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == Some(Action::Run));
+        let last_thread = running.filter(|(_, _, list)| list.is_stopped()).find_map(|(_, _, list)| list.last_thread());
         // If this process may not use that CPU, neither can one of its threads be there.
-        let _there = last_thread.and_then(cpu_of).and_then(|cpu| self.priority.pin(cpu));
-        for (_, list) in jobs_with(Action::Run) {
-            processes.resume_all(list.iter(), |_, _| {});
-        }
-        self.processes.forget_unused();
+        let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
+        enforce(Some(Action::Run), |mechanism, target| mechanism.release(target));
+        mechanisms.forget_unused();
+        failed.map_or(Ok(()), Err)
     }
 
     /// The number of processes of all jobs.
@@ -64,8 +76,19 @@ impl Switcher {
         }
     }
 
-    /// Continues the processes of one job.
-    pub(crate) fn resume(&mut self, list: &ProcessList) {
-        self.processes.resume_all(list.iter(), |_, _| {});
+    /// Lets one job run.
+    pub(crate) fn release(&mut self, target: &Target<'_>) -> io::Result<()> {
+        target.job.stop_by.as_ref().map_or(Ok(()), |stop_by| self.mechanisms.of(stop_by).release(target))
     }
+}
+
+/// What a mechanism is to do with a job.
+type Step = fn(&mut dyn Mechanism, &Target<'_>) -> io::Result<()>;
+
+/// All jobs whose lists can be read.
+fn jobs<'a>(
+    lists: &'a BTreeMap<JobId, ProcessList>,
+    state: &'a State,
+) -> impl Iterator<Item = (JobId, &'a Job, &'a ProcessList)> {
+    state.jobs().filter_map(|(id, job)| Some((id, job, lists.get(&id)?)))
 }

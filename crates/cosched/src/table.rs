@@ -24,7 +24,7 @@ const PLACE: &str = "/dev/shm";
 /// The variable that names another one.
 pub const VARIABLE: &str = "ROWLOCK_TABLE";
 /// The name of the file with the shared words. It ends with the version of its format.
-const PAGE: &str = "page-1";
+const PAGE: &str = "page-2";
 /// The largest version of a table, in bytes.
 const LARGEST: u64 = 16 << 20;
 
