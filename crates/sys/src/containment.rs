@@ -18,12 +18,15 @@
 //! If both are killed, the kernel kills the program, and the next start ends what the program has
 //! started (`record`). The keeper has another name, so `pkill rowlock` does not reach it.
 //!
-//! Where that is allowed, the program has a control group (`group`). It cannot replace the keeper:
+//! Programs of one job may have a control group in common (`job_group`), by which they are frozen.
+//!
+//! Where that is allowed, the program has a control group (`group`) of its own. It cannot replace the keeper:
 //! this process often may not create one, and another process has to remove it. The processes of a
 //! PID namespace end with its first one, but it takes privileges, and the program could neither see
 //! nor signal others.
 
 mod group;
+mod job_group;
 mod keeper;
 mod record;
 mod remover;
@@ -39,6 +42,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
 
+pub use self::job_group::{JobGroup, control_of_job};
 use self::keeper::Order;
 use self::record::Record;
 pub use self::remover::Remover;
@@ -75,10 +79,20 @@ pub struct Lifeline {
 /// # Errors
 /// If no pipe can be created.
 pub fn contain(command: &mut Command, manner: Manner) -> io::Result<Lifeline> {
+    contain_in(command, manner, &[])
+}
+
+/// As [`contain`], and lets the program enter these groups of its job, at most one in each
+/// hierarchy.
+///
+/// # Errors
+/// If no pipe can be created.
+pub fn contain_in(command: &mut Command, manner: Manner, groups: &[&JobGroup]) -> io::Result<Lifeline> {
     let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
     let ((end, _held), (stops, told)) = (pipe_with(flags)?, pipe_with(flags)?);
-    let record = Record::mark(command);
-    let order = Order { end, stops: told, starter: getpid(), manner, record };
+    let record = Record::mark(command, groups.iter().copied().find(|group| group.is_of_version_2()));
+    let entrances = groups.iter().map(|group| group.entrance()).collect();
+    let order = Order { end, stops: told, starter: getpid(), manner, record, entrances };
     // SAFETY: between fork and exec only async-signal-safe functions may run. `divide` makes system
     // calls and uses only its own memory: no lock, no allocation.
     unsafe { command.pre_exec(move || keeper::divide(&order)) };

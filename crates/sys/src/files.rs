@@ -16,7 +16,8 @@
 //!
 //! Temporary files have no name ([`Draft`]), or lie in a [`TemporaryFolder`] if another program
 //! needs their path. Processes that run at the same time share files in a [`SharedFolder`]. Files
-//! of the kernel, such as those of control groups, are written by [`write_control`].
+//! of the kernel, such as those of control groups, are written by
+//! [`write_control`] and [`Control`].
 
 #![allow(clippy::disallowed_methods, reason = "this module writes files")]
 
@@ -128,6 +129,44 @@ fn open_regular(path: &Path, more: OFlags) -> io::Result<File> {
 /// If the file does not exist or the kernel rejects the setting.
 pub fn write_control(path: &Path, setting: &str) -> io::Result<()> {
     Ok(write_control_at(CWD, path, setting.as_bytes())?)
+}
+
+/// An open file of the kernel, to write settings and read the present one again and again.
+#[derive(Debug)]
+pub struct Control(OwnedFd);
+
+impl Control {
+    /// Opens a file in an open folder. It must not be a link.
+    ///
+    /// # Errors
+    /// If there is no such file, or it may not be written.
+    pub(crate) fn open_in(folder: impl AsFd, name: &str) -> io::Result<Control> {
+        Ok(Control(openat(
+            folder,
+            name,
+            OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?))
+    }
+
+    /// Writes a setting, by one system call.
+    ///
+    /// # Errors
+    /// If the kernel rejects it, or what the file belongs to is gone.
+    pub fn write(&self, setting: &str) -> io::Result<()> {
+        let written = rustix::io::write(&self.0, setting.as_bytes())?;
+        if written == setting.len() { Ok(()) } else { Err(Errno::IO.into()) }
+    }
+
+    /// The setting, without the blanks around it.
+    ///
+    /// # Errors
+    /// If it cannot be read, or what the file belongs to is gone.
+    pub fn read(&self) -> io::Result<String> {
+        let mut text = [0; 256];
+        let length = rustix::io::pread(&self.0, &mut text, 0)?;
+        Ok(String::from_utf8_lossy(text.get(..length).unwrap_or_default()).trim().to_owned())
+    }
 }
 
 /// As [`write_control`], by a path within an open folder. If the path is a C string, it makes only

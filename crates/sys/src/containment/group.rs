@@ -80,10 +80,9 @@ impl Group {
     /// 2, or if the name cannot be that of a group of ours.
     pub(super) fn within(around: &str, suffix: &str) -> Option<Group> {
         let around = Folder::open(Path::new(around)).ok()?;
-        let is_of_groups = fstatfs(&around).is_ok_and(|about| about.f_type as u32 == VERSION_2);
         let is_valid = suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let name = CString::new(format!("{PREFIX}{suffix}")).ok()?;
-        (is_of_groups && is_valid).then_some(Group { around, name })
+        (is_version_2(&around) && is_valid).then_some(Group { around, name })
     }
 
     /// The path of the group around it.
@@ -107,10 +106,8 @@ impl Group {
     /// # Safety
     /// As for `fork`. In addition, the child may only make system calls until it executes a
     /// program, since the C library takes it for its parent.
-    #[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
     pub(super) unsafe fn fork(&self) -> Option<libc::pid_t> {
-        mkdirat(&self.around, self.name.as_c_str(), Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH)
-            .ok()?;
+        create(self.around(), &self.name).ok()?;
         let forked = self.open().and_then(|group| {
             let _ = write_control_at(&group, c"cgroup.pressure", b"0");
             // Since Linux 5.14.
@@ -175,6 +172,11 @@ impl Group {
     }
 }
 
+/// Whether this is a folder of version 2.
+pub(super) fn is_version_2(folder: impl AsFd) -> bool {
+    fstatfs(folder).is_ok_and(|about| about.f_type as u32 == VERSION_2)
+}
+
 /// Whether a program in a new group within this one has the same limits as in this one, and sees
 /// the same.
 pub(super) fn is_harmless_within(group: &Path) -> bool {
@@ -190,8 +192,15 @@ fn open(around: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     openat(around, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// Creates a group. It makes only a system call.
 #[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
-fn remove(around: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
+pub(super) fn create(around: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    mkdirat(around, name, Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH)
+}
+
+/// Removes a group, and the groups in it to this depth. It makes only system calls.
+#[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
+pub(super) fn remove(around: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
     match unlinkat(around, name, AtFlags::REMOVEDIR) {
         Err(Errno::NOENT) => return Ok(()),
         // It has processes or groups.

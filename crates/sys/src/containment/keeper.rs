@@ -34,6 +34,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Manner;
 use super::group::Group;
+use super::job_group::Entrance;
 use super::record::Record;
 use crate::identity::Stat;
 use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
@@ -57,6 +58,8 @@ pub(super) struct Order {
     pub(super) manner: Manner,
     /// `None` if there is no place for one.
     pub(super) record: Option<Record>,
+    /// The groups of the job, which the program enters.
+    pub(super) entrances: Vec<Entrance>,
 }
 
 /// Divides the calling process, which is about to execute the program: its child returns to do so,
@@ -84,7 +87,9 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
     let group = record.as_ref().and_then(|(record, _)| record.group.as_ref());
     // SAFETY: this process has one thread, being the child of a fork. Its child makes only system
     // calls until it executes the program.
-    let program = unsafe { group.and_then(|group| group.fork()).unwrap_or_else(|| libc::fork()) };
+    let in_group = unsafe { group.and_then(|group| group.fork()) };
+    // SAFETY: likewise.
+    let program = in_group.unwrap_or_else(|| unsafe { libc::fork() });
     if program < 0 {
         #[cfg(rowlock_canary = "a-program-is-not-started")]
         exit(0);
@@ -96,6 +101,7 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
         Some(program) => keep(order, program, gate, &signals, record.as_ref()),
         None => {
             become_program(keeper, order.manner, &mask, children)?;
+            order.entrances.iter().try_for_each(|entrance| entrance.enter(in_group.is_some()))?;
             // The keeper closes the other end when it is ready: from then on, the program cannot
             // keep it from noticing the end of its starter.
             drop(gate);

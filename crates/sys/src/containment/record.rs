@@ -31,6 +31,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidfd_send_signal};
 
 use super::group::Group;
+use super::job_group::{JobGroup, thaw_abandoned};
 use crate::files::{Folder, create_locked, lock_leftover, some_name, temporary_folder};
 
 /// The variable with the mark.
@@ -56,14 +57,18 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Marks the program of a command. Ends the programs of killed keepers. Returns `None` if there
-    /// is no folder for the record.
-    pub(super) fn mark(command: &mut Command) -> Option<Record> {
+    /// Marks the program of a command. Its group will be in that of its job, if that has one of
+    /// version 2. Ends the programs of killed keepers. Returns `None` if there is no folder for the
+    /// record.
+    pub(super) fn mark(command: &mut Command, job: Option<&JobGroup>) -> Option<Record> {
         let folder = folder()?;
         end_abandoned_in(&folder);
         let name = some_name(PREFIX);
         command.env(VARIABLE, &name);
-        let group = name.strip_prefix(PREFIX).and_then(Group::within_own);
+        let group = name.strip_prefix(PREFIX).and_then(|suffix| match job {
+            Some(job) => Group::within(job.folder().to_str()?, suffix),
+            None => Group::within_own(suffix),
+        });
         let text = group.as_ref().map_or_else(|| name.clone(), |group| format!("{name}\n{}", group.path_around()));
         Some(Record { folder, name: CString::new(name).ok()?, group, text })
     }
@@ -125,6 +130,8 @@ pub(super) fn end_recorded(text: &str) -> bool {
         // Its keeper was killed before it let the program begin.
         return true;
     };
+    // A frozen process may not die.
+    thaw_abandoned();
     // Some may have left the group, or have made it one of threads, which cannot be killed.
     let is_over = kill_marked(mark);
     let group = around.and_then(|around| Group::within(around, number));

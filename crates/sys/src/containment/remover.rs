@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
+use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
@@ -15,9 +16,8 @@ use rustix::thread::set_name;
 use super::keeper::{close_all_but, every_signal, exit, now};
 use crate::files::remove_unused;
 
-/// How long the users of a folder may take to end, in nanoseconds, and the time between two
-/// attempts to remove it.
-const TIMEOUT: i64 = 3_000_000_000;
+/// How long the users of a folder may take to end, and the time between two attempts to remove it.
+const TIMEOUT: Duration = Duration::from_secs(3);
 const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// Removes a folder when this process ends, however that happens, or when the value is dropped.
@@ -40,7 +40,7 @@ impl Remover {
     pub fn new(within: impl AsFd, name: &str, files: &[&str]) -> io::Result<Remover> {
         let name = CString::new(name)?;
         let files: Vec<CString> = files.iter().map(|file| CString::new(*file)).collect::<Result<_, _>>()?;
-        Remover::start(within.as_fd(), |within| remove_once(within, &name, &files))
+        Remover::start(within.as_fd(), TIMEOUT, |within| remove_once(within, &name, &files))
     }
 
     /// Starts a process that removes a shared folder, if no other process uses it at that time. It
@@ -49,12 +49,16 @@ impl Remover {
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn of_shared(within: impl AsFd, name: &CStr) -> io::Result<Remover> {
-        Remover::start(within.as_fd(), |within| remove_unused(within, name))
+        Remover::start(within.as_fd(), TIMEOUT, |within| remove_unused(within, name))
     }
 
-    /// The attempt is repeated until it returns true. It makes system calls and uses only its own
-    /// memory: no lock, no allocation.
-    fn start(within: BorrowedFd<'_>, attempt: impl Fn(BorrowedFd<'_>) -> bool) -> io::Result<Remover> {
+    /// The attempt is repeated until it returns true, or this time has passed. It makes system calls
+    /// and uses only its own memory: no lock, no allocation.
+    pub(super) fn start(
+        within: BorrowedFd<'_>,
+        timeout: Duration,
+        attempt: impl Fn(BorrowedFd<'_>) -> bool,
+    ) -> io::Result<Remover> {
         let (end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut mask = every_signal();
         // SAFETY: the sets are initialized. After the fork of a process that may have several
@@ -63,7 +67,7 @@ impl Remover {
             libc::pthread_sigmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
             let process = libc::fork();
             if process == 0 {
-                remove(within, end.as_fd(), attempt);
+                remove(within, end.as_fd(), timeout, attempt);
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
             process
@@ -91,14 +95,19 @@ impl Drop for Remover {
 
 /// Waits for the end of the other process, and removes the folder, unless it is told not to. The
 /// descriptors are those of the folder around it and of the pipe that ends with the other process.
-fn remove(within: BorrowedFd<'_>, end: BorrowedFd<'_>, attempt: impl Fn(BorrowedFd<'_>) -> bool) -> ! {
+fn remove(
+    within: BorrowedFd<'_>,
+    end: BorrowedFd<'_>,
+    timeout: Duration,
+    attempt: impl Fn(BorrowedFd<'_>) -> bool,
+) -> ! {
     // As a keeper, it outlives whatever kills all processes named rowlock.
     let _ = set_name(c"remover");
     // Out of the group and the session of the other process, which may be killed as a whole.
     let _ = setsid();
     close_all_but([within, end]);
     let is_dismissed = retry_on_intr(|| read(end, &mut [0_u8])) != Ok(0);
-    let deadline = now() + TIMEOUT;
+    let deadline = now() + timeout.as_nanos() as i64;
     // Programs that use it may still be ending.
     while !is_dismissed && !attempt(within) && now() < deadline {
         // Nothing becomes ready.
