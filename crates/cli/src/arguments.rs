@@ -109,6 +109,13 @@ pub(crate) enum Command {
         #[arg(value_name = "ID", value_parser = prun::job)]
         job: JobId,
     },
+    /// Show the output of a detached job from its beginning, until it ends; then forget it, and
+    /// end as it did
+    Attach {
+        /// The number of the job, as `rowlock jobs` lists it
+        #[arg(value_name = "ID", value_parser = prun::job)]
+        job: JobId,
+    },
     /// Change how a job takes turns
     Set(prun::Set),
 }

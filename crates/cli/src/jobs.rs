@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
+use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::Ordering::Acquire;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use serde::Serialize;
 use crate::arguments::prun::{Jobs, Kill, Set};
 use crate::output::{print, print_as};
 use crate::signals::Signals;
+use crate::spool::{End, Record, Spool};
 use crate::stop::{OrStop, Stop};
 
 /// The time between two lists.
@@ -131,18 +133,27 @@ struct Row {
     task: u32,
     seconds: f64,
     command: String,
+    /// Of a detached job that has ended, unless its agent was killed.
+    exit_code: Option<i32>,
 }
 
 impl List {
     fn read() -> Result<List, Stop> {
+        let place = std::path::absolute(cosched::place()).or_failed()?;
+        let kept = Spool::find(&place).map(|spool| spool.jobs()).unwrap_or_default();
+        let ended: Vec<Row> = kept.iter().filter_map(|(job, record)| ended_row(*job, record)).collect();
         let Some(table) = table().or_failed()? else {
-            return Ok(List { schema_version: 1, slice_ns: None, jobs: Vec::new(), switches: None });
+            return Ok(List { schema_version: 1, slice_ns: None, jobs: ended, switches: None });
         };
         let state = table.state().or_failed()?;
         let now = cosched::now();
         // The next change removes the others.
         let alive = state.jobs().filter(|(_, job)| job.agent().is_alive());
-        let rows = alive.map(|(id, job)| row(&state, id, job, now)).collect();
+        // A detached job says how it has ended before it leaves the table.
+        let has_ended = |id: JobId| ended.iter().any(|row| row.job == id.0);
+        let alive: Vec<Row> =
+            alive.filter(|&(id, _)| !has_ended(id)).map(|(id, job)| row(&state, id, job, now)).collect();
+        let rows = ended.into_iter().chain(alive).collect();
         let nanos = |span: Option<Span>| span.map(Span::as_nanos);
         let times = table.times();
         let switches = nanos(times.lateness_median).map(|lateness_median_ns| Switches {
@@ -164,7 +175,7 @@ impl List {
             let slices: Vec<String> = row.slices.iter().map(ToString::to_string).collect();
             table.row([
                 Some(row.job.to_string()),
-                Some(row.state.to_owned()),
+                Some(row.exit_code.map_or(row.state.to_owned(), |code| format!("ended: {code}"))),
                 row.how.map(str::to_owned),
                 row.class.map(str::to_owned),
                 row.cells.clone(),
@@ -215,7 +226,32 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
         task: task.0,
         seconds: now.since(job.entered).as_secs_f64(),
         command: job.command.clone(),
+        exit_code: None,
     }
+}
+
+/// A detached job that has ended. `None` for one that runs.
+fn ended_row(id: JobId, record: &Record) -> Option<Row> {
+    let (exit_code, seconds) = match record.end() {
+        End::None => return None,
+        End::Ended(status, seconds) => (status.code().or_else(|| Some(128 + status.signal()?)), seconds),
+        End::Killed => (None, 0.0),
+    };
+    Some(Row {
+        job: id.0,
+        agent: record.agent(),
+        ranks: record.ranks,
+        state: "ended",
+        how: None,
+        class: None,
+        weight: None,
+        cells: None,
+        slices: Vec::new(),
+        task: id.0,
+        seconds,
+        command: record.command.clone(),
+        exit_code,
+    })
 }
 
 fn class(facts: JobFacts) -> Option<&'static str> {

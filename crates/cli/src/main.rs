@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod attach;
 mod calibrate;
 mod check;
 mod doctor;
@@ -21,6 +22,7 @@ mod results;
 mod run;
 mod signals;
 mod sort;
+mod spool;
 mod stack;
 mod stop;
 mod trace;
@@ -71,6 +73,7 @@ fn command() -> ExitCode {
         Command::Kill(arguments) => jobs::kill(&arguments),
         Command::Hold { job } => jobs::hold(job, true),
         Command::Resume { job } => jobs::hold(job, false),
+        Command::Attach { job } => attach::attach(job),
         Command::Set(arguments) => jobs::set(&arguments),
     };
     match done {

@@ -17,9 +17,12 @@ use sys::identity::Identity;
 use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
 use crate::output::{print, print_message};
 use crate::prun::queue::InQueue;
+use crate::prun::session::Session;
+use crate::spool::{self, Record};
 use crate::stop::{OrStop, Stop};
 
 mod queue;
+mod session;
 
 /// The variable with the number of the job.
 const JOB: &str = "ROWLOCK_JOB";
@@ -28,6 +31,9 @@ const SLICE: Span = Span::from_millis(20);
 
 /// Runs a job to its end, and ends this process as it did.
 pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
+    if arguments.detach && !arguments.dry_run && !session::is_here() {
+        return session::start();
+    }
     let plan = Plan::new(arguments)?;
     if arguments.dry_run {
         return print(&plan.describe()?);
@@ -48,6 +54,10 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     if arguments.report_bindings {
         print_message(plan.bindings(cpus.as_deref()));
     }
+    let mut session = match agent.as_ref().filter(|_| arguments.detach).map(Agent::job) {
+        Some(job) => Some(Session::new(&plan.place, job, Record::new(plan.command(), plan.ranks()))?),
+        None => None,
+    };
     let starts = plan.starts(agent.as_ref().map(Agent::job), cpus);
     let ranks = Ranks::start(starts, &plan.io(), |rank, command| plan.launch(rank).spawn(command));
     let ranks = ranks.map_err(not_started)?;
@@ -55,15 +65,20 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     if let Some(agent) = &mut turns.agent {
         agent.start(ranks.keepers()).or_failed()?;
     }
+    session.as_mut().map_or(Ok(()), Session::begin)?;
     let ended = ranks.supervise(&mut turns, arguments.time_limit).or_failed()?;
-    if let Some(Err(why)) = turns.agent.map(Agent::leave) {
-        print_message(format_args!("rowlock: the job has not taken turns to its end: {why}"));
-    }
     if let Some(cause) = ended.cause() {
         print_message(format_args!("rowlock: {cause}"));
     }
     if let Some(why) = ended.lost_output {
         print_message(format_args!("rowlock: a part of the output is lost: {why}"));
+    }
+    // Its end is known before it has left the table.
+    if let Some(Err(why)) = session.map(|session| session.end(ended.status, ended.elapsed)) {
+        print_message(format_args!("rowlock: cannot keep the end of the job: {why}"));
+    }
+    if let Some(Err(why)) = turns.agent.map(Agent::leave) {
+        print_message(format_args!("rowlock: the job has not taken turns to its end: {why}"));
     }
     end_as(ended.status)
 }
@@ -189,8 +204,8 @@ impl Plan<'_> {
 
     /// Refuses what is for a job that is not within another one.
     fn refuse_own_turns(&self) -> Result<(), Stop> {
-        let Prun { with, queue, memory, .. } = self.arguments;
-        let options = [("with", with.is_some()), ("queue", *queue), ("memory", memory.is_some())];
+        let &Prun { with, queue, memory, detach, .. } = self.arguments;
+        let options = [("with", with.is_some()), ("queue", queue), ("memory", memory.is_some()), ("detach", detach)];
         match options.into_iter().find(|&(_, is_there)| is_there) {
             Some((name, _)) => Err(Stop::Input(anyhow::anyhow!("--{name}: a job within a job is a part of that one"))),
             None => Ok(()),
@@ -201,7 +216,8 @@ impl Plan<'_> {
     fn enter(&self) -> Result<Agent, Stop> {
         self.arguments.memory.map_or(Ok(()), queue::check_memory)?;
         let slice = self.arguments.slice;
-        let empty = || State::new(self.topology(), slice.unwrap_or(SLICE));
+        let empty =
+            || State::new(self.topology(), slice.unwrap_or(SLICE)).numbered_from(spool::first_number(&self.place));
         let table = Table::enter(&self.place, empty).or_failed()?;
         let state = table.state().or_failed()?;
         self.request(state.topology()).or_input()?;
@@ -242,6 +258,7 @@ impl Plan<'_> {
         let start = |rank: u32| {
             let cpus = cpus.as_mut().and_then(Iterator::next);
             let mut command = self.launch(rank).command(matches!(self.arguments.wait, Wait::By(_)));
+            command.env_remove(session::VARIABLE);
             if let Some(job) = job {
                 command.env(JOB, job.to_string());
             }
@@ -263,6 +280,7 @@ impl Plan<'_> {
 
     fn io(&self) -> Io {
         let input = match self.arguments.stdin {
+            _ if self.arguments.detach => Input::None,
             Stdin::First => Input::First,
             Stdin::All => Input::All,
             Stdin::None => Input::None,

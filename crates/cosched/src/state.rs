@@ -146,6 +146,12 @@ impl State {
         State { topology, slice, next: 1, jobs: BTreeMap::new(), coscheduler }
     }
 
+    /// These jobs, after which the numbers of others begin with this one, or later.
+    #[must_use]
+    pub fn numbered_from(self, first: u32) -> State {
+        State { next: self.next.max(first), ..self }
+    }
+
     /// Reads a version that was written before `now`.
     pub(crate) fn from_bytes(bytes: &[u8], now: Instant) -> Result<State, String> {
         let Stored { topology, slice, next, jobs, decisions } =

@@ -64,6 +64,9 @@ pub(crate) struct Prun {
     /// Which ranks read standard input
     #[arg(long, value_name = "RANKS", value_enum, default_value_t)]
     pub(crate) stdin: Stdin,
+    /// Print the number of the job, and let it go on by itself: `rowlock attach` shows its output
+    #[arg(long, conflicts_with = "stdin")]
+    pub(crate) detach: bool,
     /// Begin each line of output with the rank that wrote it
     #[arg(long, conflicts_with = "output")]
     pub(crate) label: bool,

@@ -44,7 +44,7 @@ const fn long(subject: Subject) -> Subject {
 }
 
 /// All commands. A test compares them with `rowlock --help`.
-pub(crate) const COMMANDS: [Subject; 28] = [
+pub(crate) const COMMANDS: [Subject; 29] = [
     function("sort in out --record 20 --key 0:4 --memory 256KiB --verify"),
     function("sort in out --record 20 --algorithm columnsort --memory 2MiB"),
     function("sort in - --record 20 --memory 256KiB --quiet"),
@@ -75,6 +75,7 @@ pub(crate) const COMMANDS: [Subject; 28] = [
     measurement("hold 1"),
     measurement("resume 1"),
     measurement("set 1 --weight 2"),
+    measurement("attach 1"),
 ];
 
 /// The commands for a job of `rowlock prun`, which runs beside them.
@@ -149,6 +150,8 @@ pub(crate) struct Place {
     folder: TempDir,
     temporary: TempDir,
     table: TempDir,
+    /// Where the output of detached jobs is.
+    state: TempDir,
     /// The job that a command is for.
     job: RefCell<Option<Child>>,
 }
@@ -160,8 +163,8 @@ impl Place {
     }
 
     pub(crate) fn with(work: &Work) -> Place {
-        let [folder, temporary, table] = [(); 3].map(|()| tempfile::tempdir().unwrap());
-        let place = Place { folder, temporary, table, job: RefCell::default() };
+        let [folder, temporary, table, state] = [(); 4].map(|()| tempfile::tempdir().unwrap());
+        let place = Place { folder, temporary, table, state, job: RefCell::default() };
         let rounds = |scenario: &str| scenario.replace("rounds = 20", &format!("rounds = {}", work.rounds));
         let tasks = r#"{ "tasks": { "crew": { "instance": 2, "loop": 5, "run": 50, "sleep": 50 } } }"#;
         let program = format!("#!/bin/sh\n{}\nexec \"$@\"\n", work.before);
@@ -209,10 +212,24 @@ impl Place {
         if FOR_JOBS.iter().any(|name| line.split(' ').next() == Some(name)) {
             self.job.borrow_mut().get_or_insert_with(|| self.start_job());
         }
+        if line.starts_with("attach ") {
+            self.run_detached_job();
+        }
+        command.env("XDG_STATE_HOME", self.state.path());
         if line.contains("--fresh") {
             command.env("XDG_CACHE_HOME", self.path("cache"));
         }
         command
+    }
+
+    /// Runs a detached job to its end. It is number 1, unless there is one already.
+    fn run_detached_job(&self) {
+        let mut command = crate::rowlock(&["prun", "--wait", "none", "--detach", "--", "echo", "here"]);
+        command.env("ROWLOCK_TABLE", self.table.path()).env("TMPDIR", self.table.path()).env_remove("XDG_RUNTIME_DIR");
+        testing::run(command.env("XDG_STATE_HOME", self.state.path())).expect_success();
+        while !names(self.table.path()).is_empty() {
+            sleep(Duration::from_millis(1));
+        }
     }
 
     /// Starts job 1. Waits until it is in the table. What it leaves is beside the table.

@@ -27,6 +27,7 @@ mod paper_threads;
 mod pipeline;
 mod planted;
 mod prun;
+mod prun_detach;
 mod prun_kills;
 mod prun_queue;
 mod prun_terminal;

@@ -26,6 +26,7 @@ impl Table {
     pub(crate) fn rowlock(&self, arguments: &[&str]) -> Command {
         let mut command = crate::rowlock(arguments);
         command.env("ROWLOCK_TABLE", self.place()).current_dir(self.place());
+        command.env("XDG_STATE_HOME", self.place().join("state"));
         command
     }
 
@@ -174,6 +175,11 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["prun", "--queue", "--with", "1", "--", "true"], 2, "cannot be used with"),
         (&["prun", "--memory", "much", "--", "true"], 2, "write a number and a unit"),
         (&["prun", "--memory", "4000 TiB", "--", "true"], 2, "--memory: a job can have at most"),
+        (&["prun", "--detach", "--stdin", "none", "--", "true"], 2, "cannot be used with"),
+        (&["prun", "--detach", "--with", "7", "--", "true"], 2, "there is no job 7"),
+        (&["prun", "--detach", "--", "rowlock-has-no-such-program"], 127, "rowlock-has-no-such-program"),
+        (&["attach", "7"], 2, "there is no job 7; `rowlock jobs` lists all jobs"),
+        (&["attach", "x"], 2, "not the number of a job"),
         (&["prun", "--wait", "never", "--", "true"], 2, "rowlock policies"),
         (&["prun", "--cpus", "100000", "--", "true"], 2, "CPU 100000 may not be used here"),
         (&["prun", "--chdir", "nowhere", "--", "true"], 2, "cannot start ranks in nowhere"),
@@ -295,8 +301,10 @@ fn a_job_within_a_job_is_a_part_of_it() {
     let inner = format!("{} prun --wait none -n 2 -- sh -c 'echo $ROWLOCK_JOB'", env!("CARGO_BIN_EXE_rowlock"));
     let output = table.run(&["--", "sh", "-c", &inner]).expect_success();
     assert_eq!(output.stdout, "1\n1\n");
-    let with = inner.replace("prun", "prun --with 1");
-    table.run(&["--", "sh", "-c", &with]).expect_exit(2).expect_stderr("is a part of that one");
+    for option in ["--with 1", "--queue", "--memory 1KiB", "--detach"] {
+        let with = inner.replace("prun", &format!("prun {option}"));
+        table.run(&["--", "sh", "-c", &with]).expect_exit(2).expect_stderr("is a part of that one");
+    }
     // A variable that names no job of the table says nothing.
     for named in ["", "x", "7"] {
         let mut command = table.rowlock(&["prun", "--", "sh", "-c", "echo $ROWLOCK_JOB"]);
