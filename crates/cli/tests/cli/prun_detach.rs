@@ -128,7 +128,7 @@ fn a_job_that_waits_ends_with_the_command_that_starts_it() {
     let table = Table::new();
     let first = table.start(&["--cpus", cpu()], SPIN);
     for signal in [9, 2] {
-        let mut waiting = Child::start(&mut detach(&table, &["--queue", "--cpus", cpu()], "echo never"));
+        let waiting = Child::start(&mut detach(&table, &["--queue", "--cpus", cpu()], "echo never"));
         until(|| table.jobs().len() == 2);
         waiting.send(signal);
         waiting.wait_until_ended();
@@ -157,7 +157,7 @@ fn nothing_stays_of_detached_jobs_whose_processes_are_killed() {
         let family = Family::new(&format!("detached jobs in {}", table.place().display()));
         let mut command = detach(&table, &["-n", "2"], "echo here; (setsid sleep 1000 &); sleep 1000");
         family.adopt(&mut command);
-        let mut prun = Child::start(&mut command);
+        let prun = Child::start(&mut command);
         std::thread::sleep(draws.moment());
         let members = family.members();
         let victims = match draws.below(3) {
