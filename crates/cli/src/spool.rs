@@ -149,7 +149,7 @@ impl Spool {
     pub(crate) fn remove(&self, job: JobId) {
         // The record comes last: it names the others.
         for end in STREAMS.into_iter().chain([RECORD]) {
-            let _ = self.0.remove(&name(job, end));
+            let _ = self.0.remove(name(job, end));
         }
     }
 
@@ -187,6 +187,7 @@ fn path(place: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 mod tests {
     use super::*;
 
