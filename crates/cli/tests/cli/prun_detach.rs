@@ -33,7 +33,7 @@ fn kept(table: &Table) -> Vec<PathBuf> {
 }
 
 fn job(table: &Table, number: &str) -> Option<Value> {
-    table.jobs().into_iter().find(|job| job["job"].to_string() == number)
+    table.jobs().into_iter().find(|job| job["job"].as_u64() == number.parse().ok())
 }
 
 fn agent(table: &Table, number: &str) -> u32 {
