@@ -91,3 +91,21 @@ fn jobs_that_are_killed_block_no_others() {
     assert_eq!(log(&table), [2, 3, 5].map(|number| [format!("begin {number}"), format!("end {number}")]).concat());
     table.expect_gone();
 }
+
+#[test]
+fn a_job_waits_until_the_memory_that_it_claims_is_not_claimed_by_another() {
+    let table = Table::new();
+    // Two thirds of it are not left twice.
+    let claim = (::sort::available_memory() / 3 * 2).to_string();
+    let first = table.start(&["--memory", &claim, "--how", "none"], SPIN);
+    until(|| states(&table) == ["runs"]);
+    let second = table.start(&["--memory", &claim, "--how", "none"], "echo here");
+    let third = table.start(&["--memory", "1KiB", "--how", "none"], "echo there");
+    assert_eq!(states(&table)[1..], ["queued"; 2]);
+    first.send(15);
+    for (job, said) in [(second, "here"), (third, "there")] {
+        job.wait().expect_success().expect_stdout(said);
+    }
+    first.wait().expect_signal(15);
+    table.expect_gone();
+}
