@@ -125,6 +125,7 @@ struct Row {
     state: &'static str,
     how: Option<&'static str>,
     class: Option<&'static str>,
+    mechanism: Option<&'static str>,
     weight: Option<u32>,
     cells: Option<String>,
     /// The slices that the job is in, from 0.
@@ -169,7 +170,8 @@ impl List {
         if self.jobs.is_empty() {
             return "no jobs\n".to_owned();
         }
-        let columns = ["job", "state", "how", "class", "cells", "slices", "weight", "ranks", "seconds", "command"];
+        let columns =
+            ["job", "state", "how", "class", "mechanism", "cells", "slices", "weight", "ranks", "seconds", "command"];
         let mut table = TextTable::new(columns, columns.len());
         for row in &self.jobs {
             let slices: Vec<String> = row.slices.iter().map(ToString::to_string).collect();
@@ -178,6 +180,7 @@ impl List {
                 Some(row.exit_code.map_or(row.state.to_owned(), |code| format!("ended: {code}"))),
                 row.how.map(str::to_owned),
                 row.class.map(str::to_owned),
+                row.mechanism.map(str::to_owned),
                 row.cells.clone(),
                 Some(slices.join(",")).filter(|slices| !slices.is_empty()),
                 row.weight.map(|weight| weight.to_string()),
@@ -220,6 +223,7 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
         },
         how: facts.map(|facts| facts.gang.name()),
         class: facts.and_then(class),
+        mechanism: job.stop_by.as_ref().map(|stop_by| stop_by.mechanism.name()),
         weight: facts.map(|facts| facts.weight),
         cells: job.cells.map(|cells| format!("{}+{}+{}", cells.shape, cells.column, cells.row)),
         slices: slices.collect(),

@@ -12,6 +12,7 @@ use cosched::{Agent, AgentError, Entering, State, Table};
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
 use policy::waiting::{Costs, WaitingRule};
 use policy::{CpuId, JobId, Span};
+use sys::containment::JobGroup;
 use sys::identity::Identity;
 
 use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
@@ -59,7 +60,8 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
         None => None,
     };
     let starts = plan.starts(agent.as_ref().map(Agent::job), cpus);
-    let ranks = Ranks::start(starts, &plan.io(), |rank, command| plan.launch(rank).spawn(command));
+    let groups: Vec<&JobGroup> = agent.iter().filter_map(Agent::group).collect();
+    let ranks = Ranks::start(starts, &plan.io(), &groups, |rank, command| plan.launch(rank).spawn(command));
     let ranks = ranks.map_err(not_started)?;
     let mut turns = Turns { agent };
     if let Some(agent) = &mut turns.agent {
@@ -114,9 +116,14 @@ impl Listener for Turns {
         self.set_suspended(false);
     }
 
-    fn is_running(&self) -> bool {
+    fn end(&mut self) {
+        // If the table cannot be changed, the job ends all the same, at its turn.
+        let _ = self.agent.as_ref().map(Agent::set_ending);
+    }
+
+    fn is_stopped_by_signals(&self) -> bool {
         // A job within a job gets the SIGCONT that begins its turn, and so do its ranks.
-        self.agent.as_ref().is_some_and(Agent::is_running)
+        self.agent.as_ref().is_none_or(Agent::is_stopped_by_signals)
     }
 }
 
@@ -238,8 +245,10 @@ impl Plan<'_> {
             waits_for_cells: self.arguments.queue,
             memory: self.arguments.memory,
         };
-        Agent::enter(table, entering, &mut InQueue).map_err(|why| match why {
+        let mechanism = self.arguments.mechanism;
+        Agent::enter(table, mechanism, entering, &mut InQueue).map_err(|why| match why {
             AgentError::State(why) => Stop::Input(why.into()),
+            AgentError::Mechanism(why) => Stop::Input(why.into()),
             AgentError::Asked(signal) => Stop::Interrupted(signal as u8),
             why => Stop::Failed(why.into()),
         })

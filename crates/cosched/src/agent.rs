@@ -4,8 +4,8 @@
 //! `protocol.md` says what happens when an agent is late, is stopped, or ends.
 
 use std::io;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -13,22 +13,22 @@ use policy::gang::{Action, classify_threads};
 use policy::layout::Rectangle;
 use policy::{Instant, JobId, Span};
 use rustix::process::Pid;
+use sys::containment::JobGroup;
 
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
-use crate::mechanisms::Target;
+use crate::mechanisms::{Obstacle, StopMeans, Target};
 use crate::page::Page;
 use crate::process_list::ProcessList;
 use crate::processes::{Observer, descendants, last_thread, mark};
 use crate::queue::{self, Waiting};
-use crate::state::{Entering, State, StateError, StopBy};
+use crate::state::{Entering, State, StateError, StopMechanism};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
 
-/// How long a claim may last before another agent takes it over, and how much longer for each
-/// process that is to be stopped or continued.
+/// How long a claim may last before another agent takes it over, without the time that
+/// the processes take.
 const PATIENCE: Span = Span::from_millis(2);
-const PATIENCE_FOR_PROCESS: Span = Span::from_micros(50);
 /// How much later than the agent before it an agent wakes after a boundary, so that they do not
 /// compete for the CPUs: it mostly finds the switch done.
 const STAGGER: Span = Span::from_micros(250);
@@ -59,6 +59,9 @@ pub enum AgentError {
     /// A signal has asked it not to wait any longer.
     #[error("signal {0} has ended the wait in the queue")]
     Asked(i32),
+    /// The mechanism that was asked for cannot be used.
+    #[error(transparent)]
+    Mechanism(#[from] Obstacle),
     /// A job cannot be stopped or continued.
     #[error("cannot switch job {job}: {why}")]
     Switch {
@@ -78,6 +81,8 @@ pub enum AgentError {
 pub struct Agent {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Dropped last.
+    stop: StopMeans,
 }
 
 /// State of the agent that its thread shares with the process's main thread.
@@ -99,13 +104,15 @@ impl Shared {
 }
 
 impl Agent {
-    /// Enters a job into a table. What it asks for may depend on the jobs that are there. Blocks as
-    /// long as it is in the queue. Then this process must have one thread.
+    /// Enters a job into a table. What it asks for may depend on the jobs that are there. It is
+    /// stopped by this mechanism, or by the best one. Blocks as long as it is in the queue. Then
+    /// this process must have one thread.
     ///
     /// # Errors
     /// [`AgentError`]. The job is not in the table then.
     pub fn enter(
         table: Table,
+        mechanism: Option<StopMechanism>,
         entering: impl Fn(&State) -> Entering,
         waiting: &mut dyn Waiting,
     ) -> Result<Agent, AgentError> {
@@ -117,13 +124,14 @@ impl Agent {
             if table.state()?.job(job)?.is_queued() {
                 queue::wait(&table, job, waiting)?;
             }
-            table.processes(job).map_err(AgentError::Processes)
+            let stop = StopMeans::prepare(mechanism)?;
+            Ok::<_, AgentError>((stop, table.processes(job).map_err(AgentError::Processes)?))
         };
-        let list = begin().inspect_err(|_| {
+        let (stop, list) = begin().inspect_err(|_| {
             let _ = table.update(|state, now| state.release(job, now).map_err(AgentError::from));
         })?;
         let shared = Shared { table, job, list, is_ending: AtomicBool::new(false), failed: Mutex::new(None) };
-        Ok(Agent { shared: Arc::new(shared), thread: None })
+        Ok(Agent { shared: Arc::new(shared), thread: None, stop })
     }
 
     /// The number of the job.
@@ -147,23 +155,28 @@ impl Agent {
         Ok(self.state()?.job(self.job())?.cells)
     }
 
+    /// The control group that all ranks must be in. `None` if they need none.
+    pub fn group(&self) -> Option<&JobGroup> {
+        self.stop.group()
+    }
+
     /// Lets the job, whose processes are the descendants of these, take turns.
     ///
     /// # Errors
     /// [`AgentError`].
     pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
         let shared = self.shared.clone();
-        shared.table.update(|state, _| Ok::<_, AgentError>(state.set_stop_by(shared.job, StopBy::Signals)?))?;
+        self.update(|state, _| state.set_stop_by(self.job(), self.stop.stop_by()))?;
         let watch = move || Watch::new(&shared, keepers).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);
         Ok(())
     }
 
-    /// Whether the job's processes are to run now.
-    pub fn is_running(&self) -> bool {
-        let action = self.shared.table.state().ok().and_then(|state| state.action(self.job(), clock::now()));
-        action != Some(Action::Stop)
+    /// Whether the ranks are stopped by SIGSTOP now, as far as turns are concerned.
+    pub fn is_stopped_by_signals(&self) -> bool {
+        let action = || self.shared.table.state().ok().and_then(|state| state.action(self.job(), clock::now()));
+        self.stop.group().is_none() && action() == Some(Action::Stop)
     }
 
     /// Tells all agents to leave the job alone, because its terminal stops it, or to let it take
@@ -172,8 +185,26 @@ impl Agent {
     /// # Errors
     /// [`AgentError`].
     pub fn set_suspended(&self, is_suspended: bool) -> Result<(), AgentError> {
-        let job = self.job();
-        self.shared.table.update(|state, now| Ok(state.set_suspended(job, is_suspended, now)?))
+        self.update(|state, now| state.set_suspended(self.job(), is_suspended, now))?;
+        if is_suspended {
+            // This process may be stopped before the next switch.
+            self.stop.thaw();
+        }
+        Ok(())
+    }
+
+    /// Lets the job run at any time, because it is to end: so it can do what is left to do.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub fn set_ending(&self) -> Result<(), AgentError> {
+        let changed = self.update(|state, now| state.set_ending(self.job(), now));
+        self.stop.thaw();
+        changed
+    }
+
+    fn update(&self, change: impl Fn(&mut State, Instant) -> Result<(), StateError>) -> Result<(), AgentError> {
+        self.shared.table.update(|state, now| Ok(change(state, now)?))
     }
 
     /// Takes the job out of the table. Its processes must have ended. Blocks until the agent's
@@ -230,6 +261,8 @@ struct Watch<'a> {
     /// When the job's processes were last listed, and when they were last observed.
     listed: Option<Instant>,
     observed: Option<Instant>,
+    /// How often the job's group had been stopped then.
+    stops_of_group: u32,
     /// When it last looked whether all other agents are alive.
     found_alive: Option<Instant>,
 }
@@ -250,6 +283,7 @@ impl<'a> Watch<'a> {
             was_stopped: false,
             listed: None,
             observed: None,
+            stops_of_group: 0,
             found_alive: None,
         }
     }
@@ -275,7 +309,7 @@ impl<'a> Watch<'a> {
     fn release(&mut self) {
         let &Shared { job: id, ref list, .. } = self.shared;
         let job = self.latest.as_ref().and_then(|state| state.job(id).ok());
-        let released = job.map(|job| self.switcher.release(&Target { job, list }));
+        let released = job.map(|job| self.switcher.release(&Target { id, job, list }));
         released
             .into_iter()
             .filter_map(Result::err)
@@ -299,8 +333,7 @@ impl<'a> Watch<'a> {
             Answer::Busy(claim) => {
                 let first = self.seen.filter(|&(seen, _)| seen == claim).map_or(now, |(_, first)| first);
                 self.seen = Some((claim, first));
-                let processes = self.switcher.count_processes(&self.shared.table, &state);
-                self.patience = PATIENCE + Span::from_nanos(PATIENCE_FOR_PROCESS.as_nanos().saturating_mul(processes));
+                self.patience = PATIENCE + self.switcher.time_for_processes(&self.shared.table, &state);
                 return Ok(Some(first + self.patience));
             }
             Answer::Done => self.seen = None,
@@ -320,7 +353,7 @@ impl<'a> Watch<'a> {
         let now = clock::now();
         if let Err((job, why)) = self.switcher.switch(&self.shared.table, &state, now)
             // It may have ended meanwhile.
-            && self.shared.table.state()?.job(job).is_ok()
+            && self.shared.table.state()?.job(job).is_ok_and(|job| job.agent().is_alive())
         {
             self.shared.note(AgentError::Switch { job, why });
         }
@@ -356,16 +389,20 @@ impl<'a> Watch<'a> {
     /// there is something to do at once.
     fn attend(&mut self, state: &State, now: Instant) -> bool {
         let job = self.shared.job;
-        // A job that takes turns starts processes only in them. They may have to be stopped soon.
-        let interval = if state.facts(job).is_some_and(|facts| facts.takes_turns()) { Span::ZERO } else { OBSERVATION };
+        let is_grouped = state.job(job).is_ok_and(|job| job.stop_by.as_ref().is_some_and(|by| by.group.is_some()));
+        // A job that takes turns starts processes only in them. They may have to be stopped soon,
+        // unless its group is stopped.
+        let is_urgent = !is_grouped && state.facts(job).is_some_and(|facts| facts.takes_turns());
+        let interval = if is_urgent { Span::ZERO } else { OBSERVATION };
         let is_listed = std::mem::replace(&mut self.was_stopped, state.action(job, now) == Some(Action::Stop));
         if is_listed || !is_due(self.listed, interval, now) {
             return false;
         }
         self.listed = Some(now);
         let processes = descendants(&self.keepers);
-        self.shared.list.set_last_thread(last_thread(&processes));
-        if self.shared.list.set(&processes) {
+        let last = if is_grouped { last_thread(processes.iter().rev()) } else { last_thread(&processes) };
+        self.shared.list.set_last_thread(last);
+        if self.shared.list.set(&processes) && !is_grouped {
             // They may have begun in another job's turn, and have started others meanwhile.
             self.again = true;
             self.was_stopped = false;
@@ -381,8 +418,11 @@ impl<'a> Watch<'a> {
     /// Tells the table how the job behaves. Returns whether that has changed.
     fn classify(&mut self, state: &State) -> bool {
         let job = self.shared.job;
-        let processes = self.shared.list.iter().map(|(process, stops)| (process, mark::stops(stops.load(SeqCst))));
-        let threads: Vec<_> = self.observer.observe(processes).into_iter().map(|thread| thread.counters).collect();
+        let of_group = mark::stops(self.shared.list.group_mark().load(SeqCst));
+        let stops = |own: &AtomicU32| mark::stops(own.load(SeqCst)).wrapping_add(of_group);
+        let processes = self.shared.list.iter().map(|(process, own)| (process, stops(own)));
+        let deltas = self.observer.observe(processes, std::mem::replace(&mut self.stops_of_group, of_group));
+        let threads: Vec<_> = deltas.into_iter().map(|thread| thread.counters).collect();
         let Some(facts) = state.facts(job).filter(|facts| !facts.is_held) else { return false };
         let class = classify_threads(facts.class, &threads);
         class != facts.class && self.update(|state, now| state.set_class(job, class, now))

@@ -21,6 +21,7 @@ pub mod topology;
 
 pub use agent::{Agent, AgentError};
 pub use clock::now;
+pub use mechanisms::{Obstacle, find_stop_mechanism};
 pub use queue::Waiting;
-pub use state::{Entering, Job, SLICES, State, StateError, StopBy};
+pub use state::{Entering, Job, SLICES, State, StateError, StopBy, StopMechanism};
 pub use table::{Table, TableError, Times, VARIABLE, place};

@@ -1,20 +1,31 @@
 //! Mechanisms: how jobs are kept from running, and let run again, as the table decides.
 //!
-//! A job's agent chooses its mechanism when its ranks have started, and says so in the table, since
-//! the agents of all jobs switch all of them.
+//! A job's agent chooses its mechanism before its ranks start, and says so in the table when they
+//! have started, since the agents of all jobs switch all of them. What the table says may come from
+//! any process of this user, so it is checked.
 
+mod choice;
+mod freezers;
 mod signals;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::io;
 
+use policy::JobId;
+
+pub(crate) use self::choice::StopMeans;
+pub use self::choice::{Obstacle, find_stop_mechanism};
+use self::freezers::{Freezer, Freezers};
 use self::signals::Signals;
 use crate::process_list::ProcessList;
-use crate::state::{Job, StopBy};
+use crate::state::{Job, StopBy, StopMechanism};
 
 /// A job of the table, with its processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
+    pub(crate) id: JobId,
     pub(crate) job: &'a Job,
     pub(crate) list: &'a ProcessList,
 }
@@ -40,21 +51,37 @@ pub(crate) trait Mechanism: Debug {
 }
 
 /// All mechanisms, as one switcher uses them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Mechanisms {
     signals: Signals,
+    freezer: Freezers,
+    freeze: Freezers,
+}
+
+impl Default for Mechanisms {
+    fn default() -> Mechanisms {
+        Mechanisms {
+            signals: Signals::default(),
+            freezer: Freezers::new(Freezer::VERSION_1),
+            freeze: Freezers::new(Freezer::VERSION_2),
+        }
+    }
 }
 
 impl Mechanisms {
     /// The mechanism that stops a job.
     pub(crate) fn of(&mut self, stop_by: &StopBy) -> &mut dyn Mechanism {
-        match stop_by {
-            StopBy::Signals => &mut self.signals,
+        match stop_by.mechanism {
+            StopMechanism::Freeze => &mut self.freeze,
+            StopMechanism::Freezer => &mut self.freezer,
+            StopMechanism::Signals => &mut self.signals,
         }
     }
 
     /// Ends a switch.
     pub(crate) fn forget_unused(&mut self) {
         self.signals.forget_unused();
+        self.freezer.forget_unused();
+        self.freeze.forget_unused();
     }
 }

@@ -19,7 +19,7 @@ use crate::processes::mark;
 pub(crate) const PLACES: usize = 4096;
 /// The length of the file with the list, in bytes.
 pub(crate) const LENGTH: NonZeroUsize =
-    NonZeroUsize::new(PLACES * (size_of::<u64>() + 2 * size_of::<u32>()) + 2 * size_of::<u64>()).unwrap();
+    NonZeroUsize::new(PLACES * (size_of::<u64>() + 2 * size_of::<u32>()) + 3 * size_of::<u64>()).unwrap();
 
 /// The processes of a job, in shared memory.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct ProcessList {
     /// The process and the thread that continue last, in the halves of the word. Zero if that does
     /// not matter.
     last_thread: View<AtomicU64>,
+    /// How the control group of the job was stopped and continued, if it has one.
+    group_mark: View<AtomicU32>,
     started: View<[AtomicU64]>,
     /// Zero in a free place.
     pids: View<[AtomicU32]>,
@@ -39,12 +41,14 @@ pub(crate) struct ProcessList {
 impl ProcessList {
     /// The list in a file of [`LENGTH`] bytes. `None` if it is shorter.
     pub(crate) fn new(mapping: &Arc<Mapping>) -> Option<ProcessList> {
-        const STARTED: usize = 2 * size_of::<u64>();
+        const GROUP_MARK: usize = 2 * size_of::<u64>();
+        const STARTED: usize = 3 * size_of::<u64>();
         const PIDS: usize = STARTED + PLACES * size_of::<u64>();
         const MARKS: usize = PIDS + PLACES * size_of::<u32>();
         Some(ProcessList {
             end: mapping.get(0)?,
             last_thread: mapping.get(size_of::<u64>())?,
+            group_mark: mapping.get(GROUP_MARK)?,
             started: mapping.slice(STARTED, PLACES)?,
             pids: mapping.slice(PIDS, PLACES)?,
             marks: mapping.slice(MARKS, PLACES)?,
@@ -63,7 +67,12 @@ impl ProcessList {
 
     /// Whether some of its processes were stopped because it was not their turn.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.iter().any(|(_, word)| mark::is_ours(word.load(SeqCst)))
+        mark::is_ours(self.group_mark.load(SeqCst)) || self.iter().any(|(_, word)| mark::is_ours(word.load(SeqCst)))
+    }
+
+    /// The mark of the job's control group. At first zero.
+    pub(crate) fn group_mark(&self) -> &AtomicU32 {
+        &self.group_mark
     }
 
     /// The process and the thread that continue last. `None` if that does not matter.
@@ -104,10 +113,10 @@ impl ProcessList {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn list() -> ProcessList {
+    pub(crate) fn list() -> ProcessList {
         let file = tempfile::tempfile().unwrap();
         file.set_len(LENGTH.get() as u64).unwrap();
         ProcessList::new(&Mapping::new(&file, LENGTH).unwrap()).unwrap()

@@ -15,7 +15,7 @@ mod open_processes;
 mod process;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use self::descendants::descendants;
 pub use self::last_thread::{cpu_of, last_thread};

@@ -22,7 +22,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use rustix::process::Pid;
-use sys::containment::{Contained, Manner, contain};
+use sys::containment::{Contained, JobGroup, Manner, contain_in};
 use sys::cpus::{AffinityError, bind_in};
 use sys::signals::{BlockedSignals, STOPS};
 
@@ -140,7 +140,7 @@ struct Rank {
 }
 
 impl Ranks {
-    /// Starts all ranks; if one cannot start, ends the others. `spawn` spawns the command of a rank
+    /// Starts all ranks in these control groups; if one cannot start, ends the others. `spawn` spawns the command of a rank
     /// after its standard streams, its variables [`RANK`] and [`RANKS`] and its CPUs are set.
     ///
     /// Blocks the signals of [`forwarded`](sys::signals::forwarded) on the calling thread, which
@@ -152,6 +152,7 @@ impl Ranks {
     pub fn start<E: std::error::Error>(
         ranks: Vec<RankStart>,
         io: &Io,
+        groups: &[&JobGroup],
         mut spawn: impl FnMut(u32, &mut Command) -> Result<Child, E>,
     ) -> Result<Ranks, StartError<E>> {
         let signals = BlockedSignals::for_start()?;
@@ -161,7 +162,7 @@ impl Ranks {
         let mut started = Ranks { ranks: Vec::new(), relay: Relay::none(), signals, started: Instant::now() };
         let mut prepared = Vec::new();
         for ((rank, RankStart { mut command, cpus }), file) in (0..).zip(ranks).zip(files) {
-            let lifeline = contain(&mut command, Manner::Rank)?;
+            let lifeline = contain_in(&mut command, Manner::Rank, groups)?;
             started.signals.unblock_in(&mut command);
             cpus.map_or(Ok(()), |cpus| bind_in(&mut command, &cpus)).map_err(|why| StartError::Bind { rank, why })?;
             command.env(RANK, rank.to_string()).env(RANKS, count.to_string());

@@ -63,17 +63,36 @@ pub struct Job {
 
 /// How a job is stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum StopBy {
-    /// By signals to each process.
+#[serde(deny_unknown_fields)]
+pub struct StopBy {
+    /// The mechanism.
+    pub mechanism: StopMechanism,
+    /// The path of the job's control group below the mount point, for a mechanism that needs one.
+    pub group: Option<String>,
+}
+
+/// A mechanism to stop jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopMechanism {
+    /// `cgroup.freeze`, version 2 of control groups.
+    Freeze,
+    /// The freezer of version 1.
+    Freezer,
+    /// Signals to each process.
     Signals,
 }
 
-impl StopBy {
-    /// The name of the mechanism.
-    pub fn name(&self) -> &'static str {
+impl StopMechanism {
+    /// All mechanisms, the best first.
+    pub const ALL: [StopMechanism; 3] = [StopMechanism::Freeze, StopMechanism::Freezer, StopMechanism::Signals];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
         match self {
-            StopBy::Signals => "signals",
+            StopMechanism::Freeze => "freeze",
+            StopMechanism::Freezer => "freezer",
+            StopMechanism::Signals => "signals",
         }
     }
 }
@@ -342,6 +361,15 @@ impl State {
     pub(crate) fn set_stop_by(&mut self, id: JobId, stop_by: StopBy) -> Result<(), StateError> {
         self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?.stop_by = Some(stop_by);
         Ok(())
+    }
+
+    /// Lets a job that is about to end run at any time.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(crate) fn set_ending(&mut self, id: JobId, now: Instant) -> Result<(), StateError> {
+        self.set_held(id, false, now)?;
+        if self.facts(id).is_some() { self.set_gang(id, Gang::None, now) } else { Ok(()) }
     }
 
     fn change(&mut self, id: JobId, now: Instant, change: impl FnOnce(&mut Job)) -> Result<(), StateError> {

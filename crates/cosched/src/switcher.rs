@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::io;
 
 use policy::gang::Action;
-use policy::{Instant, JobId};
+use policy::{Instant, JobId, Span};
 
 use crate::mechanisms::{Mechanism, Mechanisms, Target};
 use crate::priority::Priority;
@@ -13,6 +13,10 @@ use crate::process_list::ProcessList;
 use crate::processes::cpu_of;
 use crate::state::{Job, State};
 use crate::table::Table;
+
+/// How long it may take to stop or continue a process, by signals and as one of a control group.
+const TIME_FOR_PROCESS: Span = Span::from_micros(50);
+const TIME_IN_GROUP: Span = Span::from_micros(5);
 
 /// An agent's means to switch.
 #[derive(Debug)]
@@ -42,7 +46,7 @@ impl Switcher {
         let mut enforce = |action: Option<Action>, step: Step| {
             for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
                 let Some(stop_by) = &job.stop_by else { continue };
-                if let Err(why) = step(mechanisms.of(stop_by), &Target { job, list }) {
+                if let Err(why) = step(mechanisms.of(stop_by), &Target { id, job, list }) {
                     failed.get_or_insert((id, why));
                 }
             }
@@ -58,10 +62,15 @@ impl Switcher {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The number of processes of all jobs.
-    pub(crate) fn count_processes(&mut self, table: &Table, state: &State) -> u64 {
+    /// How long the processes of all jobs may delay a switch.
+    pub(crate) fn time_for_processes(&mut self, table: &Table, state: &State) -> Span {
         self.find_lists(table, state);
-        self.lists.values().map(|list| list.iter().count() as u64).sum()
+        let time = |(_, job, list): (_, &Job, &ProcessList)| {
+            let is_grouped = job.stop_by.as_ref().is_some_and(|stop_by| stop_by.group.is_some());
+            let of_each = if is_grouped { TIME_IN_GROUP } else { TIME_FOR_PROCESS };
+            of_each.as_nanos().saturating_mul(list.iter().count() as u64)
+        };
+        Span::from_nanos(jobs(&self.lists, state).map(time).fold(0, u64::saturating_add))
     }
 
     fn find_lists(&mut self, table: &Table, state: &State) {

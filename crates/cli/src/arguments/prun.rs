@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cosched::SLICES;
+use cosched::{SLICES, StopMechanism};
 use policy::gang::Gang;
 use policy::layout::Shape;
 use policy::turn::LARGEST_WEIGHT;
@@ -34,6 +34,10 @@ pub(crate) struct Prun {
     /// When the job takes turns: adaptive (if its threads spin), strict (always), none (never)
     #[arg(long, value_name = "HOW", default_value = "adaptive", value_parser = one_of(&WAYS, Gang::name))]
     pub(crate) how: Gang,
+    /// How the job is stopped: freeze or freezer (a control group of version 2 or 1), signals
+    /// [default: the first of these that works]
+    #[arg(long, value_name = "M", value_parser = one_of(&StopMechanism::ALL, StopMechanism::name))]
+    pub(crate) mechanism: Option<StopMechanism>,
     /// How long a turn lasts, from 5 ms to 10 s; the first job decides for all that run beside it
     /// [default: 20 ms]
     #[arg(long, value_name = "TIME", value_parser = slice)]

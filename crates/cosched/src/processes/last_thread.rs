@@ -7,6 +7,8 @@
 //! the switcher runs where the last thread belongs, all other threads are on their CPUs already
 //! when that one is woken, and it follows the switcher.
 //!
+//! The threads of a frozen group are woken in the order in which they were created, likewise.
+//!
 //! Threads that are bound to a CPU each are not affected, such as those of ranks with one core.
 
 use std::fs;
@@ -19,9 +21,9 @@ use super::observer::threads;
 const MOST_ASKED: usize = 64;
 
 /// The process and the thread that continue last, among those that may share a CPU with another
-/// thread. Parents come before their children in `processes`, and continue after them.
-pub fn last_thread(processes: &[Identity]) -> Option<(u32, u32)> {
-    processes.iter().take(MOST_ASKED).find_map(|&process| match threads(process)?[..] {
+/// thread. The process that continues last comes first.
+pub fn last_thread<'a>(processes: impl IntoIterator<Item = &'a Identity>) -> Option<(u32, u32)> {
+    processes.into_iter().take(MOST_ASKED).find_map(|&process| match threads(process)?[..] {
         [_, .., last] => Some((process.pid, last)),
         _ => None,
     })

@@ -3,7 +3,8 @@
 //!
 //! It counts the stops, so a switcher that was delayed between its decision and its change finds
 //! that another one has been there meanwhile, and changes nothing. Zero is the mark of a process
-//! that was never stopped. Its entry begins with it.
+//! that was never stopped. Its entry begins with it. A job that is frozen as a whole has one such
+//! word for all of its processes.
 
 /// It is stopped by us, or about to be.
 const OURS: u32 = 1;
@@ -24,7 +25,7 @@ pub const fn stops(mark: u32) -> u32 {
     (mark / STOP).wrapping_add(mark & OURS)
 }
 
-pub(super) const fn stopped(mark: u32) -> u32 {
+pub(crate) const fn stopped(mark: u32) -> u32 {
     mark | OURS
 }
 
@@ -46,7 +47,7 @@ pub(super) const fn stays(mark: u32) -> bool {
 }
 
 /// The mark after the stop was undone, or has become the stop of another.
-pub(super) const fn over(mark: u32) -> u32 {
+pub(crate) const fn over(mark: u32) -> u32 {
     (mark & !(OURS | REPEATED | RESUMING)).wrapping_add(STOP)
 }
 

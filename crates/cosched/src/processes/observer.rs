@@ -44,7 +44,7 @@ pub struct Observer {
 }
 
 /// A process at the last observation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Observed {
     stops: u32,
     threads: BTreeMap<u32, Thread>,
@@ -61,16 +61,16 @@ struct Thread {
 impl Observer {
     /// What each live thread of these processes did since the last call. A thread that was not
     /// there is counted since its beginning. With each process comes how often it was stopped by us
-    /// (`mark::stops`).
+    /// (`mark::stops`). One that was not there has missed the first `missed` of them.
     ///
     /// Processes that are not in the list are forgotten.
-    pub fn observe(&mut self, processes: impl IntoIterator<Item = (Identity, u32)>) -> Vec<ThreadDelta> {
+    pub fn observe(&mut self, processes: impl IntoIterator<Item = (Identity, u32)>, missed: u32) -> Vec<ThreadDelta> {
         let mut before = std::mem::take(&mut self.processes);
         let mut deltas = Vec::new();
         for (process, stops) in processes {
             let key = (process.pid, process.started);
             let Some(threads) = threads(process) else { continue };
-            let last = before.remove(&key).unwrap_or_default();
+            let last = before.remove(&key).unwrap_or_else(|| Observed { stops: missed, threads: BTreeMap::new() });
             let switches = SWITCHES_OF_A_STOP * u64::from(stops.wrapping_sub(last.stops));
             let mut now = Observed { stops, threads: BTreeMap::new() };
             for thread in threads {
@@ -173,11 +173,11 @@ mod tests {
             let computes_id = told.recv().unwrap().as_raw_nonzero().get().unsigned_abs();
             let sleeps_id = gettid().as_raw_nonzero().get().unsigned_abs();
             let mut observer = Observer::default();
-            observer.observe(own());
+            observer.observe(own(), 0);
             (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
             let mut sums = BTreeMap::<u32, ThreadCounters>::new();
             until(|| {
-                for ThreadDelta { thread, counters, .. } in observer.observe(own()) {
+                for ThreadDelta { thread, counters, .. } in observer.observe(own(), 0) {
                     let sum = sums.entry(thread).or_default();
                     *sum = ThreadCounters { ran: sum.ran + counters.ran, blocks: sum.blocks + counters.blocks };
                 }
@@ -188,17 +188,17 @@ mod tests {
             end.send(()).unwrap();
             computes.join().unwrap();
             until(|| !std::path::Path::new(&format!("/proc/self/task/{computes_id}")).exists());
-            assert!(observer.observe(own()).iter().all(|delta| delta.thread != computes_id));
+            assert!(observer.observe(own(), 0).iter().all(|delta| delta.thread != computes_id));
         });
     }
 
     #[test]
     fn a_new_thread_counts_since_it_began_and_a_process_that_is_another_is_left_out() {
         let own = Identity::own();
-        let first = Observer::default().observe([(own, 0)]);
+        let first = Observer::default().observe([(own, 0)], 0);
         assert!(first.iter().any(|delta| !delta.counters.ran.is_zero()));
         let other = Identity { started: own.started + 1, ..own };
-        assert_eq!(Observer::default().observe([(other, 0)]), []);
+        assert_eq!(Observer::default().observe([(other, 0)], 0), []);
     }
 
     #[test]
@@ -212,13 +212,13 @@ mod tests {
             let (identity, mark) = (identity(child.id()), AtomicU32::new(0));
             let process = Process::open(identity).unwrap();
             let (mut observer, mut blocks) = (Observer::default(), 0);
-            observer.observe([(identity, 0)]);
+            observer.observe([(identity, 0)], 0);
             for _ in 0..20 {
                 process.stop(&mark);
                 until(|| state(child.id()) == b'T');
                 process.resume(&mark);
                 until(|| state(child.id()) != b'T' && is_calm());
-                let deltas = observer.observe([(identity, mark::stops(mark.load(SeqCst)))]);
+                let deltas = observer.observe([(identity, mark::stops(mark.load(SeqCst)))], 0);
                 blocks += deltas.iter().map(|delta| delta.counters.blocks).sum::<u64>();
             }
             assert_eq!(blocks, 0, "{script}");

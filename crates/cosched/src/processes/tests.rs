@@ -16,13 +16,13 @@ pub(super) fn identity(pid: u32) -> Identity {
 }
 
 /// The state of the main thread.
-pub(super) fn state(pid: u32) -> u8 {
+pub(crate) fn state(pid: u32) -> u8 {
     Stat::of(pid).unwrap().state
 }
 
 /// Waits until a condition holds.
 #[track_caller]
-pub(super) fn until(mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + testing::child::limit();
     while !holds() {
         assert!(Instant::now() < deadline, "a condition that does not come true");

@@ -43,16 +43,19 @@ pub trait Listener {
     fn suspend(&mut self);
     /// The job was continued after [`Listener::suspend`]: all its ranks have got SIGCONT.
     fn resume(&mut self);
-    /// Whether the job is running now, and not stopped because it is the turn of another.
-    fn is_running(&self) -> bool;
+    /// All ranks are about to be asked to end, and must be able to react.
+    fn end(&mut self);
+    /// Whether the job is stopped by SIGSTOP now because it is the turn of another.
+    fn is_stopped_by_signals(&self) -> bool;
 }
 
 /// For a job that takes no turns.
 impl Listener for () {
     fn suspend(&mut self) {}
     fn resume(&mut self) {}
-    fn is_running(&self) -> bool {
-        true
+    fn end(&mut self) {}
+    fn is_stopped_by_signals(&self) -> bool {
+        false
     }
 }
 
@@ -106,6 +109,7 @@ impl Ranks {
         loop {
             if let Some(failed) = self.reap()?.filter(|_| first_failed.is_none() && !is_timed_out) {
                 first_failed = Some(failed);
+                listener.end();
                 self.end();
             }
             let have_ended = self.running().next().is_none();
@@ -126,6 +130,7 @@ impl Ranks {
                 Some(signal) if have_ended && REQUESTS_TO_END.contains(&signal.number) => break,
                 None => {
                     is_timed_out = true;
+                    listener.end();
                     self.end();
                 }
                 Some(signal) => self.handle(signal, listener)?,
@@ -208,7 +213,7 @@ impl Ranks {
 
     /// Continues the ranks unless they wait for their turn.
     fn continue_in_turn(&mut self, listener: &impl Listener) {
-        if listener.is_running() {
+        if !listener.is_stopped_by_signals() {
             self.continue_ranks();
         }
     }
@@ -226,11 +231,11 @@ impl Ranks {
             self.continue_in_turn(listener);
             return Ok(());
         }
-        let was_running = listener.is_running();
+        let was_stopped = listener.is_stopped_by_signals();
         listener.suspend();
         // A rank that has stopped already forgets it when it continues.
         self.forward(signal);
-        if !was_running || self.wait_for_stops()? {
+        if was_stopped || self.wait_for_stops()? {
             self.signals.act(signal.number)?;
             // The one that has continued this process: ranks may soon be stopped again.
             self.signals.take(Number::CONT.as_raw())?;

@@ -50,7 +50,7 @@ fn start(scripts: &[&str], io: &Io) -> Ranks {
     // The harness has begun a line.
     println!();
     let ranks = scripts.iter().map(|script| shell(script)).collect();
-    Ranks::start(ranks, io, spawn).unwrap()
+    Ranks::start(ranks, io, &[], spawn).unwrap()
 }
 
 fn run(scripts: &[&str]) -> Ended {
@@ -174,7 +174,7 @@ fn ranks_do_not_share_an_output_file_and_none_starts_without_its_file() {
         let io = Io { output: Output::File(path.into()), ..Io::default() };
         let starts = (0..ranks).map(|_| shell("exit 0")).collect();
         let never = |_, _: &mut Command| -> io::Result<std::process::Child> { panic!("a rank was started") };
-        Ranks::start(starts, &io, never).unwrap_err()
+        Ranks::start(starts, &io, &[], never).unwrap_err()
     };
     let shared = refused("/dev/null", 2);
     assert!(matches!(&shared, StartError::OneFile(path) if path == Path::new("/dev/null")), "{shared}");
@@ -188,7 +188,7 @@ fn if_one_rank_cannot_start_none_remains() {
         let mut ranks: Vec<RankStart> = (0..3).map(|_| shell("trap '' TERM; exec sleep 1000")).collect();
         ranks[1].command = Command::new("/nowhere/program");
         let mut started = Vec::new();
-        let failed = Ranks::start(ranks, &Io::default(), |rank, command| {
+        let failed = Ranks::start(ranks, &Io::default(), &[], |rank, command| {
             let child = spawn(rank, command)?;
             started.push((rank, format!("/proc/{}", child.id())));
             Ok::<_, io::Error>(child)
@@ -209,12 +209,12 @@ fn ranks_run_on_their_cpus() {
         let rank =
             |cpu: &u32| RankStart { cpus: Some(vec![*cpu]), ..shell("grep Cpus_allowed_list /proc/self/status") };
         let ranks = allowed.iter().map(rank).collect();
-        Ranks::start(ranks, &io, spawn).unwrap().supervise(&mut (), None).unwrap();
+        Ranks::start(ranks, &io, &[], spawn).unwrap().supervise(&mut (), None).unwrap();
         for (rank, cpu) in allowed.iter().enumerate() {
             let found = fs::read_to_string(place.path().join(rank.to_string())).unwrap();
             assert_eq!(found.trim(), format!("Cpus_allowed_list:\t{cpu}"));
         }
-        let missing = Ranks::start(vec![rank(&u32::MAX)], &io, spawn).unwrap_err();
+        let missing = Ranks::start(vec![rank(&u32::MAX)], &io, &[], spawn).unwrap_err();
         assert!(matches!(missing, StartError::Bind { rank: 0, .. }), "{missing}");
     });
 }
@@ -327,7 +327,7 @@ fn signals_are_forwarded_to_all_ranks() {
 
 /// Says what it is told.
 struct Says {
-    is_running: bool,
+    is_stopped_by_signals: bool,
 }
 
 impl Listener for Says {
@@ -339,13 +339,17 @@ impl Listener for Says {
         println!("resume");
     }
 
-    fn is_running(&self) -> bool {
-        self.is_running
+    fn end(&mut self) {
+        println!("end");
+    }
+
+    fn is_stopped_by_signals(&self) -> bool {
+        self.is_stopped_by_signals
     }
 }
 
-fn supervise_aloud(scripts: &[&str], is_running: bool) -> ! {
-    end_as(&start(scripts, &Io::default()).supervise(&mut Says { is_running }, None).unwrap())
+fn supervise_aloud(scripts: &[&str], is_stopped_by_signals: bool) -> ! {
+    end_as(&start(scripts, &Io::default()).supervise(&mut Says { is_stopped_by_signals }, None).unwrap())
 }
 
 #[test]
@@ -368,7 +372,7 @@ fn a_stop_signal_stops_the_ranks_and_this_process_until_it_is_continued() {
             child.send(Signal::TERM.as_raw());
             child.wait().expect_exit(128 + Signal::TERM.as_raw());
         },
-        || supervise_aloud(&["echo begun $$; exec sleep 1000"; 2], true),
+        || supervise_aloud(&["echo begun $$; exec sleep 1000"; 2], false),
     );
 }
 
@@ -383,8 +387,7 @@ fn a_job_that_is_stopped_while_it_starts_is_not_stopped_again() {
             wait_until(|| is_stopped(child.id()) && is_pending(child.id(), Signal::CHILD));
             kill_process_group(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::CONT).unwrap();
             let output = child.wait().expect_exit(3);
-            let is_silent = output.stdout.is_empty();
-            output.expect(is_silent, "no other stop of the job");
+            assert_eq!(output.stdout, "end\n", "no other stop of the job");
         },
         || {
             let place = tempfile::tempdir().unwrap();
@@ -400,8 +403,8 @@ fn a_job_that_is_stopped_while_it_starts_is_not_stopped_again() {
                 spawn(rank, command)
             };
             println!();
-            let ranks = Ranks::start(ranks, &Io::default(), spawn_and_stop).unwrap();
-            end_as(&ranks.supervise(&mut Says { is_running: true }, None).unwrap())
+            let ranks = Ranks::start(ranks, &Io::default(), &[], spawn_and_stop).unwrap();
+            end_as(&ranks.supervise(&mut Says { is_stopped_by_signals: false }, None).unwrap())
         },
     );
 }
@@ -420,14 +423,13 @@ fn a_rank_that_stops_stops_the_job_unless_by_sigstop() {
             assert_eq!(heard, ["continued", "resume"]);
             // The second stop of the rank is not told.
             let output = child.wait().expect_exit(3);
-            let is_silent = output.stdout.is_empty();
-            output.expect(is_silent, "no other stop of the job");
+            assert_eq!(output.stdout, "end\n", "no other stop of the job");
         },
         || {
             let stops = "kill -TSTP $$; echo continued; echo $$ > $PLACE/new; mv $PLACE/new $PLACE/id; kill -STOP $$";
             let fails = "until [ -e $PLACE/id ]; do sleep 0.01; done
                 until grep -q ') T ' /proc/$(cat $PLACE/id)/stat; do sleep 0.01; done; exit 3";
-            supervise_aloud(&[stops, fails], true)
+            supervise_aloud(&[stops, fails], false)
         },
     );
 }
@@ -446,7 +448,7 @@ fn a_job_that_waits_for_its_turn_is_not_continued() {
         },
         || {
             let script = format!("trap 'echo continued' CONT; trap 'echo winch; exit 7' WINCH; echo ready; {LOOP}");
-            supervise_aloud(&[&script], false)
+            supervise_aloud(&[&script], true)
         },
     );
 }

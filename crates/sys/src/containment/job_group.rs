@@ -35,13 +35,13 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, fstatfs, openat, statat};
 use rustix::io::Errno;
-use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::process::geteuid;
 
 use super::group::{create, is_harmless_within, is_version_2, remove};
 use super::{Remover, record};
 use crate::cgroups::Hierarchy;
 use crate::files::{Control, Folder, some_name, write_control_at};
-use crate::identity::pid_namespace;
+use crate::identity::{Identity, pid_namespace};
 
 /// The prefix of the names of groups of jobs. The id of the creator follows.
 const PREFIX: &str = "rowlock-job-";
@@ -242,6 +242,10 @@ fn abandoned_in(around: &Folder) -> impl Iterator<Item = CString> {
 fn is_abandoned(name: &str) -> bool {
     let Some((creator, rest)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { return false };
     let is_of_this_namespace = rest.rsplit('-').next() == Some(&pid_namespace().to_string());
-    let creator = creator.parse().ok().and_then(Pid::from_raw);
-    is_of_this_namespace && creator.is_some_and(|creator| test_kill_process(creator) == Err(Errno::SRCH))
+    // A process with the same id may have taken its place: then it is left until that has ended.
+    let has_ended = |pid: u32| !Identity { pid, started: 0 }.is_alive();
+    is_of_this_namespace && creator.parse().is_ok_and(has_ended)
 }
+
+#[cfg(test)]
+mod tests;

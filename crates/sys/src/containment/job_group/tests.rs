@@ -1,0 +1,178 @@
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::*;
+use crate::containment::{Contained, Manner, contain_in};
+
+/// The freezers here, with the file and the setting that freezes. Notes if there is none.
+fn freezers() -> Vec<(Hierarchy, &'static str, &'static str)> {
+    let freezer = |hierarchy: Hierarchy| match hierarchy.version {
+        2 => Some((hierarchy, "cgroup.freeze", "1")),
+        _ if hierarchy.controllers.iter().any(|name| name == "freezer") => Some((hierarchy, "freezer.state", "FROZEN")),
+        _ => None,
+    };
+    let works = |hierarchy: &Hierarchy| JobGroup::create(hierarchy).is_ok();
+    let found: Vec<_> = Hierarchy::all().into_iter().filter(works).filter_map(freezer).collect();
+    if found.is_empty() {
+        testing::skip_part("ROWLOCK_REQUIRE_GROUPS", "control groups of jobs", "run the test as root");
+    }
+    found
+}
+
+fn start(script: &str, group: &JobGroup) -> Contained {
+    let mut command = testing::command("sh");
+    let lifeline = contain_in(command.args(["-c", script]).stdout(Stdio::piped()), Manner::Rank, &[group]).unwrap();
+    Contained::new(command.spawn().unwrap(), lifeline)
+}
+
+/// The groups of jobs in the group of this process whose creator is this one.
+fn groups_of(hierarchy: &Hierarchy, creator: u32) -> Vec<PathBuf> {
+    let folders = hierarchy.folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let prefix = format!("{PREFIX}{creator}-");
+    folders.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&prefix)).collect()
+}
+
+/// Whether a process is in a group with this path, or in a group within it.
+fn is_in(process: &str, path: &str) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap();
+    groups.lines().any(|line| line.contains(path))
+}
+
+#[test]
+fn a_program_is_in_the_group_with_all_that_it_starts_and_its_keeper_is_not() {
+    for (hierarchy, ..) in freezers() {
+        let group = JobGroup::create(&hierarchy).unwrap();
+        let mut contained = start("sleep 1000 & echo $$ $!; wait", &group);
+        let mut line = String::new();
+        while !line.ends_with('\n') {
+            let mut byte = [0];
+            contained.process().stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+            line.push(byte[0].into());
+        }
+        assert!(line.split_whitespace().all(|process| is_in(process, group.path())));
+        assert!(!is_in(&contained.id().to_string(), group.path()));
+        drop(contained);
+        let folder = hierarchy.mount.join(group.path());
+        assert!(folder.exists());
+        drop(group);
+        assert!(!folder.exists());
+    }
+}
+
+/// Starts this test as a process that calls [`run_frozen_job`], in each hierarchy. Then calls `kill`
+/// with its id, and `after` until the group is gone.
+fn expect_end(mut this: Command, kill: impl Fn(u32), after: impl Fn(&Hierarchy)) {
+    for (number, (hierarchy, ..)) in freezers().into_iter().enumerate() {
+        let mut child = testing::Child::start_piped(this.env("NUMBER", number.to_string()));
+        while !child.read_line().contains("frozen") {}
+        let creator = child.id();
+        assert_eq!(groups_of(&hierarchy, creator).len(), 1);
+        kill(creator);
+        let stat = format!("/proc/{creator}/stat");
+        while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        // A keeper that has not ended yet still has its record locked.
+        while !groups_of(&hierarchy, creator).is_empty() {
+            after(&hierarchy);
+        }
+        // It waits for all processes that have its standard error.
+        child.wait().expect_signal(libc::SIGKILL);
+    }
+}
+
+/// Detaches a daemon that ignores requests to end, as the script itself does.
+const DAEMON: &str = "trap '' TERM; (setsid sleep 1000 &); echo begun; exec sleep 1000";
+
+/// Creates a group with two programs that run this script, and freezes it.
+fn run_frozen_job(script: &str) {
+    let number: usize = std::env::var("NUMBER").unwrap().parse().unwrap();
+    let (hierarchy, file, frozen) = freezers().swap_remove(number);
+    let group = JobGroup::create(&hierarchy).unwrap();
+    let mut contained = [0, 1].map(|_| start(script, &group));
+    for contained in &mut contained {
+        contained.process().stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+    }
+    group.control(file).unwrap().write(frozen).unwrap();
+    println!("frozen");
+    std::thread::park();
+}
+
+#[test]
+fn a_frozen_job_ends_and_its_group_is_removed_if_its_creator_is_killed() {
+    let kill = |creator: u32| crate::signals::send(pid(creator), libc::SIGKILL).unwrap();
+    testing::isolated_by(|this| expect_end(this, kill, |_| std::thread::yield_now()), || run_frozen_job(DAEMON));
+}
+
+#[test]
+fn what_is_left_of_a_frozen_job_is_ended_by_the_next_one_if_all_that_keeps_it_is_killed() {
+    let kill = |creator: u32| {
+        let name = |id: u32| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        let is_kept = |id: &u32| ["keeper\n", "remover\n"].contains(&name(*id).as_str());
+        let helpers: Vec<u32> = testing::processes::children(creator).into_iter().filter(is_kept).collect();
+        assert_eq!(helpers.len(), 3);
+        [creator].into_iter().chain(helpers).for_each(|id| kill_process(pid(id), Signal::KILL).unwrap());
+    };
+    let next = |hierarchy: &Hierarchy| drop(JobGroup::create(hierarchy).unwrap());
+    testing::isolated_by(|this| expect_end(this, kill, next), || run_frozen_job(DAEMON));
+}
+
+fn pid(id: u32) -> Pid {
+    Pid::from_raw(id.cast_signed()).unwrap()
+}
+
+#[test]
+fn a_path_leads_to_no_other_group() {
+    for (hierarchy, file, _) in freezers() {
+        let group = JobGroup::create(&hierarchy).unwrap();
+        let own = std::process::id();
+        let open = |path: &str, creator| control_of_job(&hierarchy, path, creator, file);
+        assert!(open(group.path(), own).is_ok());
+        let path = group.path();
+        for (path, creator) in [
+            (path.to_owned(), own + 1),
+            (path.to_owned(), 0),
+            (format!("/{path}"), own),
+            (format!("{path}/.."), own),
+            (format!("{path}/../{path}"), own),
+            (format!("../{}/{path}", hierarchy.mount.file_name().unwrap().display()), own),
+            (format!("{path}/inner"), own),
+            (format!("{path}-"), own),
+            (String::new(), own),
+            (".".to_owned(), own),
+        ] {
+            assert!(open(&path, creator).is_err(), "{path} {creator}");
+        }
+        // Neither a folder that is no group, nor a link to one that is.
+        let place = tempfile::tempdir().unwrap();
+        let elsewhere = Hierarchy { mount: place.path().to_owned(), ..hierarchy.clone() };
+        let name = format!("{PREFIX}{own}-x");
+        fs::create_dir(place.path().join(&name)).unwrap();
+        fs::write(place.path().join(&name).join(file), "").unwrap();
+        assert!(control_of_job(&elsewhere, &name, own, file).is_err());
+        fs::remove_dir_all(place.path().join(&name)).unwrap();
+        std::os::unix::fs::symlink(hierarchy.mount.join(path), place.path().join(&name)).unwrap();
+        assert!(control_of_job(&elsewhere, &name, own, file).is_err());
+    }
+}
+
+#[test]
+fn the_group_of_a_process_that_may_be_alive_is_not_abandoned() {
+    let (namespace, mut ended) = (pid_namespace(), testing::Child::start(testing::command("true").arg("")));
+    let id = ended.id();
+    ended.process().wait().unwrap();
+    assert!(is_abandoned(&format!("{PREFIX}{id}-0-1a-{namespace}")));
+    for name in [
+        format!("{PREFIX}{}-0-1a-{namespace}", std::process::id()),
+        format!("{PREFIX}1-0-1a-{namespace}"),
+        format!("{PREFIX}{id}-0-1a-{}", namespace + 1),
+        format!("{PREFIX}{id}"),
+        format!("{PREFIX}x-0-1a-{namespace}"),
+        format!("rowlock-program-{id}-0-1a-{namespace}"),
+    ] {
+        assert!(!is_abandoned(&name), "{name}");
+    }
+}
