@@ -60,7 +60,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
         None => None,
     };
     let starts = plan.starts(agent.as_ref().map(Agent::job), cpus);
-    let groups: Vec<&JobGroup> = agent.iter().filter_map(Agent::group).collect();
+    let groups: Vec<&JobGroup> = agent.iter().flat_map(Agent::groups).collect();
     let ranks = Ranks::start(starts, &plan.io(), &groups, |rank, command| plan.launch(rank).spawn(command));
     let ranks = ranks.map_err(not_started)?;
     let mut turns = Turns { agent };
@@ -249,6 +249,7 @@ impl Plan<'_> {
         Agent::enter(table, mechanism, entering, &mut InQueue).map_err(|why| match why {
             AgentError::State(why) => Stop::Input(why.into()),
             AgentError::Mechanism(why) => Stop::Input(why.into()),
+            AgentError::Lowering(why) => Stop::Input(why.into()),
             AgentError::Asked(signal) => Stop::Interrupted(signal as u8),
             why => Stop::Failed(why.into()),
         })

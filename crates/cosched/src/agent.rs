@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use policy::gang::{Action, classify_threads};
+use policy::gang::{Action, Gang, classify_threads};
 use policy::layout::Rectangle;
 use policy::{Instant, JobId, Span};
 use rustix::process::Pid;
@@ -17,6 +17,7 @@ use sys::containment::JobGroup;
 
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
+use crate::lowering::{CannotLower, LowerMeans};
 use crate::mechanisms::{Obstacle, StopMeans, Target};
 use crate::page::Page;
 use crate::process_list::ProcessList;
@@ -62,6 +63,9 @@ pub enum AgentError {
     /// The mechanism that was asked for cannot be used.
     #[error(transparent)]
     Mechanism(#[from] Obstacle),
+    /// The job cannot be lowered.
+    #[error(transparent)]
+    Lowering(#[from] CannotLower),
     /// A job cannot be stopped or continued.
     #[error("cannot switch job {job}: {why}")]
     Switch {
@@ -81,8 +85,9 @@ pub enum AgentError {
 pub struct Agent {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Dropped last.
+    /// Dropped last, as the next one.
     stop: StopMeans,
+    lower: Option<LowerMeans>,
 }
 
 /// State of the agent that its thread shares with the process's main thread.
@@ -125,13 +130,16 @@ impl Agent {
                 queue::wait(&table, job, waiting)?;
             }
             let stop = StopMeans::prepare(mechanism)?;
-            Ok::<_, AgentError>((stop, table.processes(job).map_err(AgentError::Processes)?))
+            let state = table.state()?;
+            let is_lowered = entering(&state).gang == Gang::Moderate;
+            let lower = is_lowered.then(|| LowerMeans::prepare(stop.group(), state.agents())).transpose()?;
+            Ok::<_, AgentError>((stop, lower, table.processes(job).map_err(AgentError::Processes)?))
         };
-        let (stop, list) = begin().inspect_err(|_| {
+        let (stop, lower, list) = begin().inspect_err(|_| {
             let _ = table.update(|state, now| state.release(job, now).map_err(AgentError::from));
         })?;
         let shared = Shared { table, job, list, is_ending: AtomicBool::new(false), failed: Mutex::new(None) };
-        Ok(Agent { shared: Arc::new(shared), thread: None, stop })
+        Ok(Agent { shared: Arc::new(shared), thread: None, stop, lower })
     }
 
     /// The number of the job.
@@ -155,9 +163,9 @@ impl Agent {
         Ok(self.state()?.job(self.job())?.cells)
     }
 
-    /// The control group that all ranks must be in. `None` if they need none.
-    pub fn group(&self) -> Option<&JobGroup> {
-        self.stop.group()
+    /// The control groups that all ranks must be in.
+    pub fn groups(&self) -> impl Iterator<Item = &JobGroup> {
+        self.stop.group().into_iter().chain(self.lower.as_ref().and_then(LowerMeans::group))
     }
 
     /// Lets the job, whose processes are the descendants of these, take turns.
@@ -166,7 +174,11 @@ impl Agent {
     /// [`AgentError`].
     pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
         let shared = self.shared.clone();
-        self.update(|state, _| state.set_stop_by(self.job(), self.stop.stop_by()))?;
+        self.update(|state, _| {
+            let lower = self.lower.as_ref().map(LowerMeans::lower_by);
+            lower.map_or(Ok(()), |lower_by| state.set_lower_by(self.job(), lower_by))?;
+            state.set_stop_by(self.job(), self.stop.stop_by())
+        })?;
         let watch = move || Watch::new(&shared, keepers).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);

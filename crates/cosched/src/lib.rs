@@ -5,6 +5,7 @@
 mod agent;
 pub mod claim;
 mod clock;
+mod lowering;
 mod mechanisms;
 pub mod memory;
 mod page;
@@ -21,6 +22,7 @@ pub mod topology;
 
 pub use agent::{Agent, AgentError};
 pub use clock::now;
+pub use lowering::{CannotLower, LowerBy};
 pub use mechanisms::{Obstacle, find_stop_mechanism};
 pub use queue::Waiting;
 pub use state::{Entering, Job, SLICES, State, StateError, StopBy, StopMechanism};

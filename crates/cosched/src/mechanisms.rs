@@ -6,9 +6,13 @@
 
 mod choice;
 mod freezers;
+mod nice;
+mod sched_idle;
 mod signals;
 #[cfg(test)]
 mod tests;
+mod threads;
+mod weights;
 
 use std::fmt::Debug;
 use std::io;
@@ -18,7 +22,12 @@ use policy::JobId;
 pub(crate) use self::choice::StopMeans;
 pub use self::choice::{Obstacle, find_stop_mechanism};
 use self::freezers::{Freezer, Freezers};
+use self::nice::Nice;
+use self::sched_idle::SchedIdle;
 use self::signals::Signals;
+use self::weights::Weights;
+pub(crate) use self::weights::weighted_group;
+use crate::lowering::LowerBy;
 use crate::process_list::ProcessList;
 use crate::state::{Job, StopBy, StopMechanism};
 
@@ -56,6 +65,7 @@ pub(crate) struct Mechanisms {
     signals: Signals,
     freezer: Freezers,
     freeze: Freezers,
+    weights: Weights,
 }
 
 impl Default for Mechanisms {
@@ -64,13 +74,14 @@ impl Default for Mechanisms {
             signals: Signals::default(),
             freezer: Freezers::new(Freezer::VERSION_1),
             freeze: Freezers::new(Freezer::VERSION_2),
+            weights: Weights::default(),
         }
     }
 }
 
 impl Mechanisms {
     /// The mechanism that stops a job.
-    pub(crate) fn of(&mut self, stop_by: &StopBy) -> &mut dyn Mechanism {
+    pub(crate) fn of(&mut self, stop_by: &StopBy) -> &mut (dyn Mechanism + 'static) {
         match stop_by.mechanism {
             StopMechanism::Freeze => &mut self.freeze,
             StopMechanism::Freezer => &mut self.freezer,
@@ -78,10 +89,52 @@ impl Mechanisms {
         }
     }
 
+    /// Stops a job.
+    pub(crate) fn stop(&mut self, target: &Target<'_>) -> io::Result<()> {
+        self.stopping(target, <dyn Mechanism>::restrain)
+    }
+
+    /// Lets a job run, lowered.
+    pub(crate) fn lower(&mut self, target: &Target<'_>) -> io::Result<()> {
+        let lowered = self.lowering(target, <dyn Mechanism>::restrain);
+        self.stopping(target, <dyn Mechanism>::release).and(lowered)
+    }
+
+    /// Lets a job run.
+    pub(crate) fn run(&mut self, target: &Target<'_>) -> io::Result<()> {
+        let raised = self.lowering(target, <dyn Mechanism>::release);
+        self.stopping(target, <dyn Mechanism>::release).and(raised)
+    }
+
+    /// Leaves a job to its terminal, which is about to stop it.
+    pub(crate) fn leave(&mut self, target: &Target<'_>) -> io::Result<()> {
+        self.stopping(target, <dyn Mechanism>::leave)
+    }
+
+    /// Uses the mechanism that stops a job. Before its ranks have started, there is none.
+    fn stopping(&mut self, target: &Target<'_>, step: Step) -> io::Result<()> {
+        target.job.stop_by.as_ref().map_or(Ok(()), |stop_by| step(self.of(stop_by), target))
+    }
+
+    /// Uses the mechanism that lowers a job. There is none before that is asked for.
+    fn lowering(&mut self, target: &Target<'_>, step: Step) -> io::Result<()> {
+        let mechanism: &mut dyn Mechanism = match target.job.lower_by {
+            None => return Ok(()),
+            Some(LowerBy::Weight { .. }) => &mut self.weights,
+            Some(LowerBy::SchedIdle) => &mut SchedIdle,
+            Some(LowerBy::Nice { ordinary }) => &mut Nice { ordinary },
+        };
+        step(mechanism, target)
+    }
+
     /// Ends a switch.
     pub(crate) fn forget_unused(&mut self) {
         self.signals.forget_unused();
         self.freezer.forget_unused();
         self.freeze.forget_unused();
+        self.weights.forget_unused();
     }
 }
+
+/// One of the functions of a mechanism.
+type Step = fn(&mut (dyn Mechanism + 'static), &Target<'_>) -> io::Result<()>;

@@ -19,6 +19,7 @@ pub(crate) mod tests;
 
 pub use self::descendants::descendants;
 pub use self::last_thread::{cpu_of, last_thread};
+pub(crate) use self::observer::threads;
 pub use self::observer::{Observer, ThreadDelta};
 pub use self::open_processes::Processes;
 pub use self::process::{Outcome, Process, signal};

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sys::identity::Identity;
 
 use self::queue::Queued;
+use crate::lowering::LowerBy;
 use crate::topology::Topology;
 
 mod queue;
@@ -59,6 +60,8 @@ pub struct Job {
     queued: Option<Queued>,
     /// How it is stopped. `None` until its ranks have started: agents leave it alone until then.
     pub stop_by: Option<StopBy>,
+    /// How it is lowered. `None` if that was never asked for.
+    pub lower_by: Option<LowerBy>,
 }
 
 /// How a job is stopped.
@@ -225,6 +228,11 @@ impl State {
         self.jobs.iter().map(|(&id, job)| (id, job))
     }
 
+    /// All jobs, with their agents, that have not ended.
+    pub fn agents(&self) -> impl Iterator<Item = (JobId, Identity)> {
+        self.jobs().map(|(id, job)| (id, job.agent)).filter(|(_, agent)| agent.is_alive())
+    }
+
     /// A job.
     ///
     /// # Errors
@@ -289,6 +297,7 @@ impl State {
             memory: entering.memory,
             queued,
             stop_by: None,
+            lower_by: None,
         };
         self.jobs.insert(id, job);
         Ok(id)
@@ -360,6 +369,16 @@ impl State {
     /// [`StateError`].
     pub(crate) fn set_stop_by(&mut self, id: JobId, stop_by: StopBy) -> Result<(), StateError> {
         self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?.stop_by = Some(stop_by);
+        Ok(())
+    }
+
+    /// Says how a job is lowered, unless that is known: what is lowered must be raised in the same
+    /// way.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn set_lower_by(&mut self, id: JobId, lower_by: LowerBy) -> Result<(), StateError> {
+        self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?.lower_by.get_or_insert(lower_by);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The switch: stops and continues the processes of all jobs.
+//! The switch: stops, lowers and continues the processes of all jobs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,7 +7,7 @@ use std::io;
 use policy::gang::Action;
 use policy::{Instant, JobId, Span};
 
-use crate::mechanisms::{Mechanism, Mechanisms, Target};
+use crate::mechanisms::{Mechanisms, Target};
 use crate::priority::Priority;
 use crate::process_list::ProcessList;
 use crate::processes::cpu_of;
@@ -26,7 +26,7 @@ pub(crate) struct Switcher {
     mechanisms: Mechanisms,
 }
 
-/// A job that could not be stopped or continued, and the reason.
+/// A job that could not be stopped, lowered or continued, and the reason.
 pub(crate) type Failure = (JobId, io::Error);
 
 impl Switcher {
@@ -45,19 +45,19 @@ impl Switcher {
         let mut failed = None;
         let mut enforce = |action: Option<Action>, step: Step| {
             for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
-                let Some(stop_by) = &job.stop_by else { continue };
-                if let Err(why) = step(mechanisms.of(stop_by), &Target { id, job, list }) {
+                if let Err(why) = step(mechanisms, &Target { id, job, list }) {
                     failed.get_or_insert((id, why));
                 }
             }
         };
-        enforce(Some(Action::Stop), |mechanism, target| mechanism.restrain(target));
-        enforce(None, |mechanism, target| mechanism.leave(target));
+        enforce(Some(Action::Stop), Mechanisms::stop);
+        enforce(Some(Action::Lower), Mechanisms::lower);
+        enforce(None, Mechanisms::leave);
         let running = jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == Some(Action::Run));
         let last_thread = running.filter(|(_, _, list)| list.is_stopped()).find_map(|(_, _, list)| list.last_thread());
         // If this process may not use that CPU, neither can one of its threads be there.
         let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
-        enforce(Some(Action::Run), |mechanism, target| mechanism.release(target));
+        enforce(Some(Action::Run), Mechanisms::run);
         mechanisms.forget_unused();
         failed.map_or(Ok(()), Err)
     }
@@ -87,12 +87,12 @@ impl Switcher {
 
     /// Lets one job run.
     pub(crate) fn release(&mut self, target: &Target<'_>) -> io::Result<()> {
-        target.job.stop_by.as_ref().map_or(Ok(()), |stop_by| self.mechanisms.of(stop_by).release(target))
+        self.mechanisms.run(target)
     }
 }
 
-/// What a mechanism is to do with a job.
-type Step = fn(&mut dyn Mechanism, &Target<'_>) -> io::Result<()>;
+/// What mechanisms are to do with a job.
+type Step = fn(&mut Mechanisms, &Target<'_>) -> io::Result<()>;
 
 /// All jobs whose lists can be read.
 fn jobs<'a>(

@@ -116,7 +116,7 @@ fn difference(last: Thread, total: ThreadCounters, switches: u64) -> (ThreadCoun
 }
 
 /// The threads of a process, if it is the one.
-pub(super) fn threads(process: Identity) -> Option<Vec<u32>> {
+pub(crate) fn threads(process: Identity) -> Option<Vec<u32>> {
     let entries = fs::read_dir(format!("/proc/{}/task", process.pid)).ok()?;
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     process.is_alive().then_some(ids)

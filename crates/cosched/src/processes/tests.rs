@@ -11,7 +11,7 @@ use testing::Child;
 
 use super::{Outcome, Process, Processes, mark};
 
-pub(super) fn identity(pid: u32) -> Identity {
+pub(crate) fn identity(pid: u32) -> Identity {
     Identity { pid, started: Stat::of(pid).unwrap().started }
 }
 
