@@ -8,9 +8,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cosched::{AgentError, Job, State, Table, TableError};
+use cosched::{AgentError, Job, LowerBy, State, Table, TableError};
 use policy::coscheduler::JobFacts;
-use policy::gang::{Action, Class};
+use policy::gang::{Action, Class, Gang};
 use policy::layout::Rectangle;
 use policy::{JobId, Span};
 use report::table::Table as TextTable;
@@ -78,6 +78,10 @@ pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
     change(job, |state, now| {
         changes.weight.map_or(Ok(()), |weight| state.set_weight(job, weight, now))?;
         changes.how.map_or(Ok(()), |how| state.set_gang(job, how, now))?;
+        if let (Some(Gang::Moderate), Job { lower_by: None, .. }) = (changes.how, state.job(job)?) {
+            let lower_by = LowerBy::of_running(state.job(job)?.agent(), state.agents())?;
+            state.set_lower_by(job, lower_by)?;
+        }
         Ok(())
     })
 }
@@ -85,6 +89,7 @@ pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
 fn change(job: JobId, change: impl Fn(&mut State, policy::Instant) -> Result<(), AgentError>) -> Result<(), Stop> {
     match find(job)?.update(change) {
         Err(AgentError::State(why)) => Err(Stop::Input(why.into())),
+        Err(AgentError::Lowering(why)) => Err(Stop::Input(why.into())),
         done => done.or_failed(),
     }
 }
@@ -219,11 +224,15 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
             None => "suspended",
             _ if job.is_held => "held",
             Some(Action::Stop) => "waits",
-            Some(_) => "runs",
+            Some(Action::Lower) => "lowered",
+            Some(Action::Run) => "runs",
         },
         how: facts.map(|facts| facts.gang.name()),
         class: facts.and_then(class),
-        mechanism: job.stop_by.as_ref().map(|stop_by| stop_by.mechanism.name()),
+        mechanism: match &job.lower_by {
+            Some(lower_by) if facts.is_some_and(|facts| facts.gang == Gang::Moderate) => Some(lower_by.name()),
+            _ => job.stop_by.as_ref().map(|stop_by| stop_by.mechanism.name()),
+        },
         weight: facts.map(|facts| facts.weight),
         cells: job.cells.map(|cells| format!("{}+{}+{}", cells.shape, cells.column, cells.row)),
         slices: slices.collect(),

@@ -39,8 +39,8 @@ pub enum LowerBy {
 /// The reason why a job cannot be lowered.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "jobs cannot be lowered (`--how moderate`), neither by a weight, because {weight}, nor by priorities, because \
-     {priorities}; `--how adaptive` and `--how strict` stop them instead"
+    "the job cannot be lowered: not by a weight, because {weight}, and not by priorities, because {priorities}; instead \
+     of `--how moderate`, use `--how adaptive` or `--how strict`, which stop jobs"
 )]
 pub struct CannotLower {
     /// Why by no weight: a clause that goes on after `because`.
@@ -55,7 +55,7 @@ pub struct CannotLower {
 enum NoPriorities {
     #[error("threads that are lowered could not be raised again: {0}")]
     Rights(SchedulingError),
-    #[error("those of threads say nothing to job {job}, which is not in {group}")]
+    #[error("they say nothing to job {job}, which is not in {group}")]
     Apart { job: JobId, group: TaskGroup },
     #[error("its threads have the policy {} and the nice value {}", .0.policy, .0.nice)]
     NotOrdinary(Attributes),
@@ -117,7 +117,7 @@ impl LowerBy {
         agent: Identity,
         others: impl IntoIterator<Item = (JobId, Identity)>,
     ) -> Result<LowerBy, CannotLower> {
-        let weight = || io::Error::other("it has got no control group for that, as a job that begins with it has");
+        let weight = || io::Error::other("only a job that begins with `--how moderate` has a control group for that");
         by_priorities(agent, others).map_err(|priorities| CannotLower { weight: weight(), priorities })
     }
 }

@@ -15,7 +15,7 @@ use policy::{CpuSet, JobId, Span};
 use super::{TextOrJson, one_of};
 
 /// The ways to share this machine.
-const WAYS: [Gang; 3] = [Gang::Adaptive, Gang::Strict, Gang::None];
+const WAYS: [Gang; 4] = [Gang::Adaptive, Gang::Strict, Gang::Moderate, Gang::None];
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -31,7 +31,8 @@ pub(crate) struct Prun {
     /// cache
     #[arg(long, value_name = "SIZE", conflicts_with = "cores")]
     pub(crate) mesh: Option<Shape>,
-    /// When the job takes turns: adaptive (if its threads spin), strict (always), none (never)
+    /// When the job takes turns: adaptive (if its threads spin), strict (always), none (never),
+    /// moderate (always, but it is not stopped in the turns of others, only lowered)
     #[arg(long, value_name = "HOW", default_value = "adaptive", value_parser = one_of(&WAYS, Gang::name))]
     pub(crate) how: Gang,
     /// How the job is stopped: freeze or freezer (a control group of version 2 or 1), signals
@@ -172,7 +173,7 @@ pub(crate) struct Change {
     /// Its share of the turns, relative to other jobs
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST_WEIGHT)))]
     pub(crate) weight: Option<u32>,
-    /// When it takes turns: adaptive, strict or none
+    /// When it takes turns: adaptive, strict, moderate or none
     #[arg(long, value_name = "HOW", value_parser = one_of(&WAYS, Gang::name))]
     pub(crate) how: Option<Gang>,
 }
