@@ -30,6 +30,7 @@ mod prun;
 mod prun_detach;
 mod prun_kills;
 mod prun_queue;
+mod prun_lowering;
 mod prun_terminal;
 mod refusals;
 mod regress;
