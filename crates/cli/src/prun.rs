@@ -47,6 +47,12 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let (topology, cells) = match &agent {
         Some(agent) => {
             let state = agent.state().or_failed()?;
+            if let Some(other) = state.lowered_in_vain(agent.job()) {
+                print_message(format_args!(
+                    "rowlock: job {other} competes with this one even while it is lowered: it is in another session or \
+                     control group, so the kernel does not compare the priorities of their threads"
+                ));
+            }
             (state.topology().clone(), agent.cells().or_failed()?)
         }
         None => (plan.topology(), None),

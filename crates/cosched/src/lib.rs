@@ -22,7 +22,7 @@ pub mod topology;
 
 pub use agent::{Agent, AgentError};
 pub use clock::now;
-pub use lowering::{CannotLower, LowerBy};
+pub use lowering::{CannotLower, LowerBy, find_lower_mechanism};
 pub use mechanisms::{Obstacle, find_stop_mechanism};
 pub use queue::Waiting;
 pub use state::{Entering, Job, SLICES, State, StateError, StopBy, StopMechanism};

@@ -14,7 +14,7 @@ use sys::priorities::{check_idle_and_back, check_worst_nice_and_back};
 use sys::scheduling::{Attributes, Policy, SchedulingError, Thread, WORST_NICE, attributes};
 use sys::task_group::TaskGroup;
 
-use crate::mechanisms::weighted_group;
+use crate::mechanisms::{StopMeans, weighted_group};
 
 /// How a job is lowered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +108,11 @@ impl LowerBy {
         }
     }
 
+    /// Whether it changes the threads of the job one by one.
+    pub(crate) const fn is_of_threads(&self) -> bool {
+        matches!(self, LowerBy::SchedIdle | LowerBy::Nice { .. })
+    }
+
     /// The best mechanism for a job that runs, beside these jobs. All are given by their agents, of
     /// this user.
     ///
@@ -120,6 +125,16 @@ impl LowerBy {
         let weight = || io::Error::other("only a job that begins with `--how moderate` has a control group for that");
         by_priorities(agent, others).map_err(|priorities| CannotLower { weight: weight(), priorities })
     }
+}
+
+/// The mechanism by which a job of this process would be lowered if there were no other jobs.
+/// Creates and removes groups to find that out.
+///
+/// # Errors
+/// [`CannotLower`].
+pub fn find_lower_mechanism() -> Result<LowerBy, CannotLower> {
+    let stop = StopMeans::prepare(None).ok();
+    LowerMeans::prepare(stop.as_ref().and_then(StopMeans::group), []).map(|means| means.lower_by())
 }
 
 /// The best mechanism that lowers the threads of a job. They have begun with the priority of its

@@ -11,6 +11,7 @@ use policy::slices::{Entry, Slice};
 use policy::{Instant, JobId, Span};
 use serde::{Deserialize, Serialize};
 use sys::identity::Identity;
+use sys::task_group::TaskGroup;
 
 use self::queue::Queued;
 use crate::lowering::LowerBy;
@@ -380,6 +381,15 @@ impl State {
     pub fn set_lower_by(&mut self, id: JobId, lower_by: LowerBy) -> Result<(), StateError> {
         self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?.lower_by.get_or_insert(lower_by);
         Ok(())
+    }
+
+    /// Another job that competes with this one in all turns: its threads may be lowered, but that
+    /// says nothing to this one, which is in another task group.
+    pub fn lowered_in_vain(&self, id: JobId) -> Option<JobId> {
+        let group = |job: &Job| TaskGroup::of(job.agent.pid);
+        let own = group(self.jobs.get(&id)?);
+        let is_apart = |job: &Job| job.lower_by.as_ref().is_some_and(LowerBy::is_of_threads) && group(job) != own;
+        self.jobs.iter().find(|(_, job)| is_apart(job)).map(|(&id, _)| id)
     }
 
     /// Lets a job that is about to end run at any time.

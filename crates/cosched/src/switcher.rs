@@ -7,16 +7,19 @@ use std::io;
 use policy::gang::Action;
 use policy::{Instant, JobId, Span};
 
+use crate::lowering::LowerBy;
 use crate::mechanisms::{Mechanisms, Target};
 use crate::priority::Priority;
 use crate::process_list::ProcessList;
-use crate::processes::cpu_of;
+use crate::processes::{cpu_of, threads};
 use crate::state::{Job, State};
 use crate::table::Table;
 
 /// How long it may take to stop or continue a process, by signals and as one of a control group.
 const TIME_FOR_PROCESS: Span = Span::from_micros(50);
 const TIME_IN_GROUP: Span = Span::from_micros(5);
+/// How long it may take to lower or raise a thread.
+const TIME_FOR_THREAD: Span = Span::from_micros(20);
 
 /// An agent's means to switch.
 #[derive(Debug)]
@@ -68,7 +71,11 @@ impl Switcher {
         let time = |(_, job, list): (_, &Job, &ProcessList)| {
             let is_grouped = job.stop_by.as_ref().is_some_and(|stop_by| stop_by.group.is_some());
             let of_each = if is_grouped { TIME_IN_GROUP } else { TIME_FOR_PROCESS };
-            of_each.as_nanos().saturating_mul(list.iter().count() as u64)
+            let of_processes = of_each.as_nanos().saturating_mul(list.iter().count() as u64);
+            let has_priorities = job.lower_by.as_ref().is_some_and(LowerBy::is_of_threads);
+            let counted = list.iter().filter(|_| has_priorities).filter_map(|(process, _)| threads(process));
+            let threads = counted.map(|threads| threads.len() as u64).sum();
+            of_processes.saturating_add(TIME_FOR_THREAD.as_nanos().saturating_mul(threads))
         };
         Span::from_nanos(jobs(&self.lists, state).map(time).fold(0, u64::saturating_add))
     }

@@ -1,4 +1,4 @@
-//! The control groups that rowlock creates: for its programs, and to throttle the disk.
+//! The control groups that rowlock creates: for its programs, for jobs, and to throttle the disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Where all hierarchies are mounted.
 const HIERARCHIES: &str = "/sys/fs/cgroup";
 /// The beginnings of their names, which the id of their creator follows.
-const NAMES: [&str; 2] = ["rowlock-program-", "rowlock-disk-"];
+const NAMES: [&str; 3] = ["rowlock-program-", "rowlock-job-", "rowlock-disk-"];
 
 /// The groups that this process has created.
 pub(crate) fn of(process: u32) -> Vec<String> {

@@ -6,8 +6,10 @@ use std::thread::sleep;
 use testing::family::Family;
 use testing::{Child, processes};
 
+use crate::groups;
 use crate::kills::{Draws, kill_if_alive, name};
 use crate::prun::{Table, cpu, ranks, state, until};
+use crate::prun_lowering::{can_lower, is_lowered};
 
 /// A rank with a child, and with a daemon that detaches itself.
 const RANK: &str = "(setsid sleep 1000 &); sh -c 'while :; do :; done; true' & while :; do :; done";
@@ -19,7 +21,8 @@ struct Job {
 
 impl Job {
     fn start(table: &Table, number: usize, draws: &mut Draws) -> Job {
-        let how = ["strict", "adaptive"][draws.below(2)];
+        let ways = if can_lower() { &["strict", "adaptive", "moderate"][..] } else { &["strict", "adaptive"] };
+        let how = ways[draws.below(ways.len())];
         let arguments = ["prun", "-n", "2", "--cpus", cpu(), "--slice", "5 ms", "--wait", "none", "--how", how];
         let mut command = table.rowlock(&[&arguments[..], &["--", "sh", "-c", RANK]].concat());
         let family = Family::new(&format!("job {number} in {}", table.place().display()));
@@ -31,13 +34,14 @@ impl Job {
         self.prun.process().try_wait().unwrap().is_some()
     }
 
-    /// Whether it has ended with all that it has started, or is seen running.
+    /// Whether it has ended with all that it has started, or is seen running, and not lowered.
     fn is_as_it_should_be(&mut self) -> bool {
         if self.has_ended() {
             return self.family.members().is_empty();
         }
         let ranks = ranks(self.prun.id());
-        !ranks.is_empty() && ranks.iter().all(|&rank| state(rank).is_some_and(|state| state != 'T'))
+        let runs = |rank: u32| state(rank).is_some_and(|state| state != 'T') && !is_lowered(rank);
+        !ranks.is_empty() && ranks.into_iter().all(runs)
     }
 }
 
@@ -91,8 +95,9 @@ fn nothing_stays_of_jobs_whose_processes_are_killed_and_the_others_go_on() {
             }
         }
         for Job { prun, family } in jobs {
+            let agent = prun.id();
             prun.wait();
-            until(|| family.members().is_empty());
+            until(|| family.members().is_empty() && groups::of(agent).is_empty());
         }
         table.expect_gone();
         assert_eq!(fs::read_dir(table.place()).unwrap().count(), 0);

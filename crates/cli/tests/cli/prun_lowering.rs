@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 
 use sys::cgroups::Hierarchy;
-use testing::{Child, NOBODY};
+use testing::NOBODY;
 
 use crate::groups;
 use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, ranks, until};
@@ -28,21 +28,20 @@ fn are_lowered(agent: u32, lowered: bool) -> bool {
     !ranks.is_empty() && ranks.iter().all(|&rank| is_lowered(rank) == lowered)
 }
 
-/// Starts a job that spins, if jobs can be lowered here.
-fn start(table: &Table) -> Option<Child> {
-    let tried = testing::run(&mut table.rowlock(&["prun", "--how", "moderate", "--", "true"]));
-    if tried.status.code() == Some(2) {
-        testing::skip_part("ROWLOCK_REQUIRE_GROUPS", &tried.stderr, "run the test as root");
-        return None;
-    }
-    tried.expect_success();
-    Some(table.start(&["-n", "2", "--cpus", cpu(), "--how", "moderate"], SPIN))
+/// Whether jobs can be lowered here.
+pub(crate) fn can_lower() -> bool {
+    let why = cosched::find_lower_mechanism().err();
+    why.iter().for_each(|why| testing::skip_part("ROWLOCK_REQUIRE_GROUPS", &why.to_string(), "run the test as root"));
+    why.is_none()
 }
 
 #[test]
 fn a_moderate_job_is_lowered_in_the_turns_of_others_and_never_stopped() {
+    if !can_lower() {
+        return;
+    }
     let table = Table::new();
-    let (Some(first), Some(second)) = (start(&table), start(&table)) else { return };
+    let [first, second] = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", cpu(), "--how", "moderate"], SPIN));
     let (first_id, second_id) = (first.id(), second.id());
     for _ in 0..3 {
         until(|| are_lowered(first_id, true) && are_lowered(second_id, false));

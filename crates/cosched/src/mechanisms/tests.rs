@@ -95,7 +95,7 @@ impl Subject {
 }
 
 /// A table with one job of this process.
-fn state_with(stop_by: Option<StopBy>) -> State {
+pub(super) fn state_with(stop_by: Option<StopBy>) -> State {
     let mut state = State::new(Topology::of_cpus(&[0]), Span::from_millis(20));
     let (agent, command) = (Identity::own(), "job".to_owned());
     let entering = Entering {

@@ -72,6 +72,24 @@ fn a_job_with_another_runs_when_that_one_runs() {
 }
 
 #[test]
+fn a_job_whose_threads_are_lowered_competes_with_jobs_of_other_task_groups() {
+    let mut state = state(2);
+    // An agent that does not exist has no task group.
+    let gone = Identity { pid: u32::MAX, started: 8 };
+    let lowered = Entering { agent: gone, ..entering(2, Gang::Moderate, 1) };
+    let lowered = state.enter(&lowered, at(0)).unwrap();
+    let other = Entering { agent: Identity::own(), ..entering(2, Gang::Strict, 1) };
+    let other = state.enter(&other, at(0)).unwrap();
+    assert_eq!(state.lowered_in_vain(other), None);
+    state.set_lower_by(lowered, LowerBy::SchedIdle).unwrap();
+    // What is known is kept.
+    state.set_lower_by(lowered, LowerBy::Nice { ordinary: 0 }).unwrap();
+    assert_eq!(state.job(lowered).unwrap().lower_by, Some(LowerBy::SchedIdle));
+    assert_eq!(state.lowered_in_vain(other), Some(lowered));
+    assert_eq!(state.lowered_in_vain(lowered), None);
+}
+
+#[test]
 fn a_long_command_is_shortened_between_characters() {
     let mut state = state(2);
     let long = Entering { command: "ä".repeat(1_000), ..entering(1, Gang::Strict, 1) };

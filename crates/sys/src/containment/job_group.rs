@@ -89,7 +89,8 @@ impl JobGroup {
             return fail("has limits or controllers, which programs in an inner group would not see");
         }
         let around = Folder::open(folder)?;
-        end_abandoned_in(&around);
+        // They may have been created in another hierarchy.
+        own_groups().for_each(|around| end_abandoned_in(&around));
         let name = format!("{}-{}", some_name(PREFIX), pid_namespace());
         let inner = folder.strip_prefix(&hierarchy.mount).unwrap_or(Path::new("")).join(&name);
         let Some(path) = inner.to_str().map(str::to_owned) else { return fail("is not valid UTF-8") };
@@ -211,8 +212,12 @@ fn thaw(around: BorrowedFd<'_>, name: &CStr) {
 /// Lets the processes of all jobs of killed processes go on, below the own groups of this process,
 /// so that they can be ended.
 pub(super) fn thaw_abandoned() {
-    let folders = Hierarchy::all().into_iter().filter_map(|hierarchy| Folder::open(&hierarchy.folder).ok());
-    folders.for_each(|around| abandoned_in(&around).for_each(|name| thaw(around.as_fd(), &name)));
+    own_groups().for_each(|around| abandoned_in(&around).for_each(|name| thaw(around.as_fd(), &name)));
+}
+
+/// The groups of this process in all hierarchies.
+fn own_groups() -> impl Iterator<Item = Folder> {
+    Hierarchy::all().into_iter().filter_map(|hierarchy| Folder::open(&hierarchy.folder).ok())
 }
 
 /// Removes the groups of killed processes, and ends what is left in them. Ignores errors.

@@ -5,8 +5,7 @@ use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use policy::gang::Gang;
-use policy::{Instant, JobId, Span};
+use policy::JobId;
 use sys::identity::Identity;
 use sys::priorities::check_idle_and_back;
 use sys::scheduling::{Attributes, Policy, Thread, attributes, nice, set_nice, set_policy};
@@ -14,12 +13,12 @@ use sys::scheduling::{Attributes, Policy, Thread, attributes, nice, set_nice, se
 use super::*;
 use crate::lowering::LowerBy;
 use crate::mechanisms::Mechanisms;
+use crate::mechanisms::tests::state_with;
 use crate::process_list::ProcessList;
 use crate::process_list::tests::list;
 use crate::processes::tests::{identity, state, until};
 use crate::processes::threads;
-use crate::state::{Entering, State, StopBy, StopMechanism};
-use crate::topology::Topology;
+use crate::state::{State, StopBy, StopMechanism};
 
 /// A job with one process, and the mechanisms for it.
 struct Subject {
@@ -32,11 +31,8 @@ struct Subject {
 
 impl Subject {
     fn new(process: Identity, lower_by: Option<LowerBy>) -> Subject {
-        let mut state = State::new(Topology::of_cpus(&[0]), Span::from_millis(20));
-        let (agent, command) = (Identity::own(), String::new());
-        let entering = Entering { agent, command, ranks: 1, request: None, weight: 1, gang: Gang::Moderate };
-        let id = state.enter(&entering, Instant::ZERO).unwrap();
-        state.set_stop_by(id, StopBy { mechanism: StopMechanism::Signals, group: None }).unwrap();
+        let mut state = state_with(Some(StopBy { mechanism: StopMechanism::Signals, group: None }));
+        let (id, _) = state.jobs().next().unwrap();
         lower_by.into_iter().for_each(|lower_by| state.set_lower_by(id, lower_by).unwrap());
         let list = list();
         list.set(&[process]);

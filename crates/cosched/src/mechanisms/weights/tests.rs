@@ -1,15 +1,12 @@
 //! Tests with real groups.
 
-use policy::Span;
-use policy::gang::Gang;
 use sys::containment::{Contained, Manner, contain_in};
-use sys::identity::Identity;
 
 use super::*;
 use crate::mechanisms::Mechanisms;
+use crate::mechanisms::tests::state_with;
 use crate::process_list::tests::list;
-use crate::state::{Entering, State};
-use crate::topology::Topology;
+use crate::state::State;
 
 type Step = fn(&mut Mechanisms, &Target<'_>) -> io::Result<()>;
 const LOWER: Step = Mechanisms::lower;
@@ -31,10 +28,8 @@ impl Subject {
     }
 
     fn of(by: LowerBy, group: Option<JobGroup>) -> Subject {
-        let mut state = State::new(Topology::of_cpus(&[0]), Span::from_millis(20));
-        let (agent, command) = (Identity::own(), "job".to_owned());
-        let entering = Entering { agent, command, ranks: 1, request: None, weight: 1, gang: Gang::Moderate };
-        let id = state.enter(&entering, crate::now()).unwrap();
+        let mut state = state_with(None);
+        let (id, _) = state.jobs().next().unwrap();
         state.set_lower_by(id, by).unwrap();
         Subject { group, state, mechanisms: Mechanisms::default() }
     }
