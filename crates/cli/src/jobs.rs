@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cosched::{AgentError, Job, LowerBy, State, Table, TableError};
+use cosched::{AgentError, Job, State, Table, TableError};
 use policy::coscheduler::JobFacts;
 use policy::gang::{Action, Class, Gang};
 use policy::layout::Rectangle;
@@ -78,9 +78,8 @@ pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
     change(job, |state, now| {
         changes.weight.map_or(Ok(()), |weight| state.set_weight(job, weight, now))?;
         changes.how.map_or(Ok(()), |how| state.set_gang(job, how, now))?;
-        if let (Some(Gang::Moderate), Job { lower_by: None, .. }) = (changes.how, state.job(job)?) {
-            let lower_by = LowerBy::of_running(state.job(job)?.agent(), state.agents())?;
-            state.set_lower_by(job, lower_by)?;
+        if changes.how == Some(Gang::Moderate) {
+            state.find_lower_by(job)?;
         }
         Ok(())
     })
@@ -89,7 +88,6 @@ pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
 fn change(job: JobId, change: impl Fn(&mut State, policy::Instant) -> Result<(), AgentError>) -> Result<(), Stop> {
     match find(job)?.update(change) {
         Err(AgentError::State(why)) => Err(Stop::Input(why.into())),
-        Err(AgentError::Lowering(why)) => Err(Stop::Input(why.into())),
         done => done.or_failed(),
     }
 }

@@ -132,7 +132,7 @@ impl Agent {
             let stop = StopMeans::prepare(mechanism)?;
             let state = table.state()?;
             let is_lowered = entering(&state).gang == Gang::Moderate;
-            let lower = is_lowered.then(|| LowerMeans::prepare(stop.group(), state.agents())).transpose()?;
+            let lower = is_lowered.then(|| LowerMeans::prepare(stop.group(), state.task_groups())).transpose()?;
             Ok::<_, AgentError>((stop, lower, table.processes(job).map_err(AgentError::Processes)?))
         };
         let (stop, lower, list) = begin().inspect_err(|_| {

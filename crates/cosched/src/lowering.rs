@@ -72,10 +72,10 @@ pub(crate) struct LowerMeans {
 
 impl LowerMeans {
     /// Prepares the best mechanism for the job of this process, which has this group, if any, and is
-    /// beside these jobs.
+    /// beside jobs in these task groups.
     pub(crate) fn prepare(
         own: Option<&JobGroup>,
-        others: impl IntoIterator<Item = (JobId, Identity)>,
+        others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
     ) -> Result<LowerMeans, CannotLower> {
         let weight = match weighted_group(own) {
             Ok((group, by)) => return Ok(LowerMeans { group, by }),
@@ -113,14 +113,11 @@ impl LowerBy {
         matches!(self, LowerBy::SchedIdle | LowerBy::Nice { .. })
     }
 
-    /// The best mechanism for a job that runs, beside these jobs. All are given by their agents, of
-    /// this user.
-    ///
-    /// # Errors
-    /// [`CannotLower`].
-    pub fn of_running(
+    /// The best mechanism for a job with this agent that runs already, beside jobs in these task
+    /// groups.
+    pub(crate) fn of_running(
         agent: Identity,
-        others: impl IntoIterator<Item = (JobId, Identity)>,
+        others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
     ) -> Result<LowerBy, CannotLower> {
         let weight = || io::Error::other("only a job that begins with `--how moderate` has a control group for that");
         by_priorities(agent, others).map_err(|priorities| CannotLower { weight: weight(), priorities })
@@ -141,10 +138,10 @@ pub fn find_lower_mechanism() -> Result<LowerBy, CannotLower> {
 /// agent.
 fn by_priorities(
     agent: Identity,
-    others: impl IntoIterator<Item = (JobId, Identity)>,
+    others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
 ) -> Result<LowerBy, NoPriorities> {
     let group = TaskGroup::of(agent.pid).ok_or(NoPriorities::Unknown)?;
-    if let Some((job, _)) = others.into_iter().find(|(_, other)| TaskGroup::of(other.pid).as_ref() != Some(&group)) {
+    if let Some((job, _)) = others.into_iter().find(|(_, other)| other.as_ref() != Some(&group)) {
         return Err(NoPriorities::Apart { job, group });
     }
     let ordinary = Thread::from_number(agent.pid).and_then(|thread| attributes(thread).ok());
@@ -193,13 +190,13 @@ mod tests {
     #[test]
     fn priorities_do_not_lower_a_job_that_is_beside_one_in_another_task_group() {
         let agent = Identity::own();
-        assert_ne!(by_priorities(agent, [(JobId(1), agent)]), Err(NoPriorities::Unknown));
-        // It has no task group.
-        let gone = Identity { pid: u32::MAX, started: 1 };
-        let group = TaskGroup::of(agent.pid).unwrap();
-        let found = by_priorities(agent, [(JobId(1), agent), (JobId(2), gone)]);
-        assert_eq!(found, Err(NoPriorities::Apart { job: JobId(2), group }));
-        assert_eq!(by_priorities(gone, []), Err(NoPriorities::Unknown));
+        let own = TaskGroup::of(agent.pid).unwrap();
+        let beside = |other| by_priorities(agent, [(JobId(1), Some(own.clone())), (JobId(2), other)]);
+        let refused = Err(NoPriorities::Apart { job: JobId(2), group: own.clone() });
+        assert_eq!(beside(Some(TaskGroup::Group("elsewhere".into()))), refused);
+        assert_eq!(beside(None), refused);
+        assert!(!matches!(beside(Some(own.clone())), Err(NoPriorities::Apart { .. } | NoPriorities::Unknown)));
+        assert_eq!(by_priorities(Identity { pid: u32::MAX, started: 1 }, []), Err(NoPriorities::Unknown));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use sys::identity::Identity;
 use sys::task_group::TaskGroup;
 
 use self::queue::Queued;
-use crate::lowering::LowerBy;
+use crate::lowering::{CannotLower, LowerBy};
 use crate::topology::Topology;
 
 mod queue;
@@ -146,6 +146,9 @@ pub enum StateError {
     /// The job has not started yet.
     #[error("job {0} waits in the queue")]
     Queued(JobId),
+    /// The job cannot be lowered.
+    #[error(transparent)]
+    CannotLower(#[from] CannotLower),
     /// There are too many jobs.
     #[error("there are {MOST_JOBS} jobs already")]
     Full,
@@ -229,9 +232,9 @@ impl State {
         self.jobs.iter().map(|(&id, job)| (id, job))
     }
 
-    /// All jobs, with their agents, that have not ended.
-    pub fn agents(&self) -> impl Iterator<Item = (JobId, Identity)> {
-        self.jobs().map(|(id, job)| (id, job.agent)).filter(|(_, agent)| agent.is_alive())
+    /// The task groups of all jobs that have not ended. `None` if it is unknown.
+    pub(crate) fn task_groups(&self) -> impl Iterator<Item = (JobId, Option<TaskGroup>)> {
+        self.jobs().filter(|(_, job)| job.agent.is_alive()).map(|(id, job)| (id, job.task_group()))
     }
 
     /// A job.
@@ -378,17 +381,25 @@ impl State {
     ///
     /// # Errors
     /// [`StateError`].
-    pub fn set_lower_by(&mut self, id: JobId, lower_by: LowerBy) -> Result<(), StateError> {
+    pub(crate) fn set_lower_by(&mut self, id: JobId, lower_by: LowerBy) -> Result<(), StateError> {
         self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?.lower_by.get_or_insert(lower_by);
         Ok(())
+    }
+
+    /// Says how a job is lowered that runs, unless that is known.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn find_lower_by(&mut self, id: JobId) -> Result<(), StateError> {
+        let Job { agent, lower_by: None, .. } = *self.job(id)? else { return Ok(()) };
+        self.set_lower_by(id, LowerBy::of_running(agent, self.task_groups())?)
     }
 
     /// Another job that competes with this one in all turns: its threads may be lowered, but that
     /// says nothing to this one, which is in another task group.
     pub fn lowered_in_vain(&self, id: JobId) -> Option<JobId> {
-        let group = |job: &Job| TaskGroup::of(job.agent.pid);
-        let own = group(self.jobs.get(&id)?);
-        let is_apart = |job: &Job| job.lower_by.as_ref().is_some_and(LowerBy::is_of_threads) && group(job) != own;
+        let own = self.jobs.get(&id)?.task_group();
+        let is_apart = |job: &Job| job.lower_by.as_ref().is_some_and(LowerBy::is_of_threads) && job.task_group() != own;
         self.jobs.iter().find(|(_, job)| is_apart(job)).map(|(&id, _)| id)
     }
 
@@ -451,6 +462,14 @@ impl Job {
     /// The process that acts for the job.
     pub fn agent(&self) -> Identity {
         self.agent
+    }
+
+    /// The task group of its threads. `None` if it is unknown.
+    fn task_group(&self) -> Option<TaskGroup> {
+        match &self.lower_by {
+            Some(LowerBy::Weight { group, .. }) => Some(TaskGroup::Group(group.into())),
+            _ => TaskGroup::of(self.agent.pid),
+        }
     }
 }
 

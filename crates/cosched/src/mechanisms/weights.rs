@@ -38,7 +38,7 @@ impl Scale {
             hierarchy.version == self.version
                 && (self.version == 2 || hierarchy.controllers.iter().any(|name| name == "cpu"))
         };
-        let missing = || io::Error::other(format!("no {} is mounted", self.file));
+        let missing = || io::Error::other(format!("control groups have no {} here", self.file));
         Hierarchy::all().into_iter().find(is_it).ok_or_else(missing)
     }
 }
@@ -51,7 +51,8 @@ pub(crate) fn weighted_group(own: Option<&JobGroup>) -> io::Result<(Option<JobGr
     if let Some(own) = own.filter(|own| own.control(second.file).is_ok()) {
         return Ok((None, by(second.version, own)));
     }
-    let group = JobGroup::create(&first.hierarchy()?)?;
+    let neither = |_| io::Error::other(format!("control groups have no {} and no {} here", first.file, second.file));
+    let group = JobGroup::create(&first.hierarchy().map_err(neither)?)?;
     group.control(first.file)?;
     let by = by(first.version, &group);
     Ok((Some(group), by))

@@ -87,6 +87,14 @@ fn a_job_whose_threads_are_lowered_competes_with_jobs_of_other_task_groups() {
     assert_eq!(state.job(lowered).unwrap().lower_by, Some(LowerBy::SchedIdle));
     assert_eq!(state.lowered_in_vain(other), Some(lowered));
     assert_eq!(state.lowered_in_vain(lowered), None);
+    // Of two in one session, the group of one is apart.
+    let weighed = Entering { agent: Identity::own(), ..entering(2, Gang::Moderate, 1) };
+    let weighed = state.enter(&weighed, at(0)).unwrap();
+    state.set_lower_by(other, LowerBy::SchedIdle).unwrap();
+    state.release(lowered, at(0)).unwrap();
+    assert_eq!(state.lowered_in_vain(weighed), None);
+    state.set_lower_by(weighed, LowerBy::Weight { version: 1, group: "group".to_owned() }).unwrap();
+    assert_eq!(state.lowered_in_vain(weighed), Some(other));
 }
 
 #[test]
