@@ -255,6 +255,7 @@ fn ended_row(id: JobId, record: &Record) -> Option<Row> {
         state: "ended",
         how: None,
         class: None,
+        mechanism: None,
         weight: None,
         cells: None,
         slices: Vec::new(),

@@ -41,7 +41,8 @@ fn a_moderate_job_is_lowered_in_the_turns_of_others_and_never_stopped() {
         return;
     }
     let table = Table::new();
-    let [first, second] = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", cpu(), "--how", "moderate"], SPIN));
+    let options = ["-n", "2", "--cpus", cpu(), "--how", "moderate", "--mechanism", "signals"];
+    let [first, second] = [0, 1].map(|_| table.start(&options, SPIN));
     let (first_id, second_id) = (first.id(), second.id());
     for _ in 0..3 {
         until(|| are_lowered(first_id, true) && are_lowered(second_id, false));
