@@ -3,18 +3,20 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cosched::{AgentError, Job, State, Table, TableError};
+use cosched::{AgentError, Job, State, StateError, Table, Times};
 use policy::coscheduler::JobFacts;
 use policy::gang::{Action, Class, Gang};
 use policy::layout::Rectangle;
 use policy::{JobId, Span};
 use report::table::Table as TextTable;
 use report::words::word;
+use rustix::process::Signal;
 use serde::Serialize;
 
 use crate::arguments::prun::{Jobs, Kill, Set};
@@ -58,18 +60,34 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
 
 /// Sends a signal to the agent of a job, which passes it on to all ranks.
 pub(crate) fn kill(arguments: &Kill) -> Result<(), Stop> {
-    let table = find(arguments.job)?;
-    let state = table.state().or_failed()?;
+    let (state, _) = look()?.ok_or(StateError::Unknown(arguments.job)).or_input()?;
     let job = state.job(arguments.job).or_input()?;
     let sent = cosched::processes::signal(job.agent(), arguments.signal);
     sent.with_context(|| format!("cannot send the signal to job {}", arguments.job)).or_failed()?;
     // A stopped process gets the signal when it continues.
-    if job.is_held && REQUESTS_TO_END.contains(&arguments.signal) { hold(arguments.job, false) } else { Ok(()) }
+    let must_continue = (job.is_held || job.is_suspended) && REQUESTS_TO_END.contains(&arguments.signal);
+    if must_continue { resume(arguments.job) } else { Ok(()) }
 }
 
-/// Holds a job, or lets it go on.
-pub(crate) fn hold(job: JobId, is_held: bool) -> Result<(), Stop> {
-    change(job, |state, now| Ok(state.set_held(job, is_held, now)?))
+/// Holds a job.
+pub(crate) fn hold(job: JobId) -> Result<(), Stop> {
+    change(job, |state, now| Ok(state.set_held(job, true, now)?))
+}
+
+/// Lets a job go on that is held, or that its terminal has stopped.
+pub(crate) fn resume(job: JobId) -> Result<(), Stop> {
+    let is_over = |state: &mut State, now| {
+        state.set_held(job, false, now)?;
+        let job = state.job(job)?;
+        Ok((job.agent(), job.is_suspended))
+    };
+    let (agent, is_suspended) = change(job, is_over)?;
+    if !is_suspended {
+        return Ok(());
+    }
+    // Its agent has stopped itself, and continues the ranks when it continues, as for `bg`.
+    let sent = cosched::processes::signal(agent, Signal::CONT.as_raw());
+    sent.with_context(|| format!("cannot continue job {job}")).or_failed()
 }
 
 /// Changes how a job takes turns.
@@ -85,20 +103,16 @@ pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
     })
 }
 
-fn change(job: JobId, change: impl Fn(&mut State, policy::Instant) -> Result<(), AgentError>) -> Result<(), Stop> {
-    match find(job)?.update(change) {
+fn change<T>(job: JobId, change: impl Fn(&mut State, policy::Instant) -> Result<T, AgentError>) -> Result<T, Stop> {
+    let table = Table::find(&cosched::place()).or_failed()?;
+    match table.ok_or(StateError::Unknown(job)).or_input()?.update(change) {
         Err(AgentError::State(why)) => Err(Stop::Input(why.into())),
         done => done.or_failed(),
     }
 }
 
-fn table() -> Result<Option<Table>, TableError> {
-    Table::find(&cosched::place())
-}
-
-fn find(job: JobId) -> Result<Table, Stop> {
-    let unknown = || cosched::StateError::Unknown(job);
-    table().or_failed()?.ok_or_else(unknown).or_input()
+fn look() -> Result<Option<(Arc<State>, Times)>, Stop> {
+    Table::look(&cosched::place()).or_failed()
 }
 
 /// All jobs, as `rowlock jobs` prints them.
@@ -146,10 +160,9 @@ impl List {
         let place = std::path::absolute(cosched::place()).or_failed()?;
         let kept = Spool::find(&place).map(|spool| spool.jobs()).unwrap_or_default();
         let ended: Vec<Row> = kept.iter().filter_map(|(job, record)| ended_row(*job, record)).collect();
-        let Some(table) = table().or_failed()? else {
+        let Some((state, times)) = look()? else {
             return Ok(List { schema_version: 1, slice_ns: None, jobs: ended, switches: None });
         };
-        let state = table.state().or_failed()?;
         let now = cosched::now();
         // The next change removes the others.
         let alive = state.jobs().filter(|(_, job)| job.agent().is_alive());
@@ -159,7 +172,6 @@ impl List {
             alive.filter(|&(id, _)| !has_ended(id)).map(|(id, job)| row(&state, id, job, now)).collect();
         let rows = ended.into_iter().chain(alive).collect();
         let nanos = |span: Option<Span>| span.map(Span::as_nanos);
-        let times = table.times();
         let switches = nanos(times.lateness_median).map(|lateness_median_ns| Switches {
             lateness_median_ns,
             lateness_90_percent_ns: nanos(times.lateness_90_percent).unwrap_or(0),

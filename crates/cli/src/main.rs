@@ -71,8 +71,8 @@ fn command() -> ExitCode {
         Command::Prun(arguments) => prun::prun(&arguments),
         Command::Jobs(arguments) => jobs::jobs(&arguments),
         Command::Kill(arguments) => jobs::kill(&arguments),
-        Command::Hold { job } => jobs::hold(job, true),
-        Command::Resume { job } => jobs::hold(job, false),
+        Command::Hold { job } => jobs::hold(job),
+        Command::Resume { job } => jobs::resume(job),
         Command::Attach { job } => attach::attach(job),
         Command::Set(arguments) => jobs::set(&arguments),
     };

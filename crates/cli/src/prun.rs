@@ -95,8 +95,8 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
 fn is_within_a_job(place: &Path) -> bool {
     let job = std::env::var(JOB).ok().and_then(|job| job.parse().ok()).map(JobId);
     job.is_some_and(|job| {
-        let state = Table::find(place).ok().flatten().and_then(|table| table.state().ok());
-        state.is_some_and(|state| state.job(job).is_ok_and(|job| job.agent().is_alive()))
+        let table = Table::look(place).ok().flatten();
+        table.is_some_and(|(state, _)| state.job(job).is_ok_and(|job| job.agent().is_alive()))
     })
 }
 
@@ -142,6 +142,8 @@ struct Plan<'a> {
     programs: Vec<usize>,
     /// The CPUs that the job may use.
     permitted: Vec<u32>,
+    /// How many of them it may use at a time, if a quota limits that.
+    quota: Option<f64>,
     /// Why ranks are not bound, if they are not.
     unbound: Option<String>,
     /// The folder around the table.
@@ -177,15 +179,16 @@ impl Plan<'_> {
             programs.extend((0..ranks).map(|_| launches.len()));
             launches.push(launch);
         }
-        let unbound = match (arguments.bind, sys::cpus::quota()) {
+        let quota = sys::cpus::quota().filter(|&quota| quota < permitted.len() as f64);
+        let unbound = match (arguments.bind, quota) {
             (Bind::None, _) => Some("as asked".to_owned()),
-            (Bind::Cores, Some(quota)) if quota < permitted.len() as f64 => Some(format!(
+            (Bind::Cores, Some(quota)) => Some(format!(
                 "because a quota allows {quota:.1} of {} CPUs, so that a bound rank would wait while CPUs are idle",
                 permitted.len()
             )),
             _ => None,
         };
-        Ok(Plan { arguments, launches, programs, permitted, unbound, place, output })
+        Ok(Plan { arguments, launches, programs, permitted, quota, unbound, place, output })
     }
 
     fn ranks(&self) -> u32 {
@@ -196,10 +199,12 @@ impl Plan<'_> {
         &self.launches[self.programs[rank as usize]]
     }
 
-    /// All CPUs, also those that this job may not use: others may.
+    /// All CPUs, also those that this job may not use: others may. Under a quota, as many as can be
+    /// used at a time.
     fn topology(&self) -> Topology {
-        let all = sys::cpus::of_all_processes();
-        Topology::of_this_machine(all.as_ref().unwrap_or(&self.permitted))
+        let mut cpus = sys::cpus::of_all_processes().unwrap_or_else(|_| self.permitted.clone());
+        cpus.truncate(self.quota.map_or(cpus.len(), |quota| (quota.ceil() as usize).max(1)));
+        Topology::of_this_machine(&cpus)
     }
 
     /// The cells that the job asks for.
@@ -211,6 +216,10 @@ impl Plan<'_> {
 
     /// The request for them. `None` if the job may use none of the machine's CPUs.
     fn request(&self, topology: &Topology) -> Result<Option<Request>, DoesNotFit> {
+        if self.quota.is_some() {
+            // Cells stand for no particular CPUs.
+            return self.demand().request(topology, &[]).map(Some);
+        }
         let has_cells = !topology.cells_of(&self.permitted).is_empty();
         has_cells.then(|| self.demand().request(topology, &self.permitted)).transpose()
     }
@@ -261,12 +270,12 @@ impl Plan<'_> {
         })
     }
 
-    /// The CPUs of each rank. `None` if they are not bound.
+    /// The CPUs of each rank. `None` if they may use those of this process.
     fn cpus(&self, topology: &Topology, cells: Option<Rectangle>) -> Option<Vec<Vec<u32>>> {
-        if self.unbound.is_some() {
-            return None;
+        match cells.filter(|_| self.unbound.is_none()) {
+            Some(cells) => Some(self.demand().cpus_of_ranks(topology, cells, &self.permitted)),
+            None => self.arguments.cpus.is_some().then(|| vec![self.permitted.clone(); self.programs.len()]),
         }
-        cells.map(|cells| self.demand().cpus_of_ranks(topology, cells, &self.permitted))
     }
 
     fn starts(&self, job: Option<JobId>, cpus: Option<Vec<Vec<u32>>>) -> Vec<RankStart> {
@@ -279,7 +288,7 @@ impl Plan<'_> {
                 command.env(JOB, job.to_string());
             }
             command.envs(self.arguments.env.iter().map(|(name, value)| (name, value)));
-            self.set_threads(&mut command, cpus.as_ref().map(Vec::len));
+            self.set_threads(&mut command, cpus.as_ref().filter(|_| self.unbound.is_none()).map(Vec::len));
             RankStart { command, cpus }
         };
         (0..self.ranks()).map(start).collect()

@@ -453,3 +453,6 @@ fn turn(version: u64, next_boundary: Option<Instant>) -> u64 {
     let boundary = next_boundary.map_or(0, |boundary| boundary.as_nanos() / 1024 % (1 << 32));
     (version & !u64::from(u32::MAX)) | boundary
 }
+
+#[cfg(test)]
+mod tests;

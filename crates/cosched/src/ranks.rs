@@ -24,6 +24,7 @@ use std::time::Instant;
 use rustix::process::Pid;
 use sys::containment::{Contained, JobGroup, Manner, contain_in};
 use sys::cpus::{AffinityError, bind_in};
+use sys::descriptors::Limit;
 use sys::signals::{BlockedSignals, STOPS};
 
 use self::relay::{Relay, Stream};
@@ -33,6 +34,10 @@ pub use self::supervision::{Ended, Listener, TIMED_OUT};
 pub const RANK: &str = "ROWLOCK_RANK";
 /// The environment variable with the number of ranks.
 pub const RANKS: &str = "ROWLOCK_RANKS";
+
+/// How many descriptors the start of a rank takes, and those of all that is no rank.
+const DESCRIPTORS_OF_RANK: u64 = 8;
+const OTHER_DESCRIPTORS: u64 = 24;
 
 /// What stands for the rank in the name of an output file.
 const PLACE_OF_RANK: &[u8] = b"%r";
@@ -115,6 +120,19 @@ pub enum StartError<E: std::error::Error + 'static> {
     /// Several ranks have the same file for their output.
     #[error("the output of all ranks would go to {}: `%r` in its name stands for the rank", .0.display())]
     OneFile(PathBuf),
+    /// The ranks need more descriptors than this process may have.
+    #[error(
+        "cannot start {ranks} ranks: they need {needed} descriptors, and {allowed} are allowed; `ulimit -Hn` sets the \
+         limit"
+    )]
+    Descriptors {
+        /// The number of ranks.
+        ranks: usize,
+        /// How many descriptors the start needs.
+        needed: u64,
+        /// How many there may be.
+        allowed: u64,
+    },
     /// This process cannot supervise ranks.
     #[error("cannot prepare the start of ranks: {0}")]
     Prepare(#[from] io::Error),
@@ -143,9 +161,10 @@ impl Ranks {
     /// Starts all ranks in these control groups; if one cannot start, ends the others. `spawn` spawns the command of a rank
     /// after its standard streams, its variables [`RANK`] and [`RANKS`] and its CPUs are set.
     ///
-    /// Blocks the signals of [`forwarded`](sys::signals::forwarded) on the calling thread, which
-    /// must be the only one, and so on those that it starts later, as long as the ranks exist.
-    /// Blocks until all have executed their program.
+    /// Raises the limit of descriptors of this process, and not that of ranks. Blocks the signals
+    /// of [`forwarded`](sys::signals::forwarded) on the calling thread, which must be the only one,
+    /// and so on those that it starts later, as long as the ranks exist. Blocks until all have
+    /// executed their program.
     ///
     /// # Errors
     /// If a rank cannot be started, with its number.
@@ -157,6 +176,8 @@ impl Ranks {
     ) -> Result<Ranks, StartError<E>> {
         let signals = BlockedSignals::for_start()?;
         let count = ranks.len();
+        let limit = Limit::raise();
+        require_descriptors(count, limit)?;
         // All that can be known to fail, fails before the first rank starts.
         let files = open_files(&io.output, count)?;
         let mut started = Ranks { ranks: Vec::new(), relay: Relay::none(), signals, started: Instant::now() };
@@ -164,6 +185,7 @@ impl Ranks {
         for ((rank, RankStart { mut command, cpus }), file) in (0..).zip(ranks).zip(files) {
             let lifeline = contain_in(&mut command, Manner::Rank, groups)?;
             started.signals.unblock_in(&mut command);
+            limit.restore_in(&mut command);
             cpus.map_or(Ok(()), |cpus| bind_in(&mut command, &cpus)).map_err(|why| StartError::Bind { rank, why })?;
             command.env(RANK, rank.to_string()).env(RANKS, count.to_string());
             set_streams(&mut command, rank, io, file)?;
@@ -199,6 +221,14 @@ impl Drop for Ranks {
     fn drop(&mut self) {
         // All at once: each alone may take the grace period.
         self.end();
+    }
+}
+
+fn require_descriptors<E: std::error::Error>(ranks: usize, limit: Limit) -> Result<(), StartError<E>> {
+    let needed = OTHER_DESCRIPTORS + DESCRIPTORS_OF_RANK * ranks as u64;
+    match limit.highest().filter(|&allowed| allowed < needed) {
+        Some(allowed) => Err(StartError::Descriptors { ranks, needed, allowed }),
+        None => Ok(()),
     }
 }
 

@@ -152,6 +152,9 @@ pub enum StateError {
     /// There are too many jobs.
     #[error("there are {MOST_JOBS} jobs already")]
     Full,
+    /// The next version would be larger than a version may be.
+    #[error("the table of jobs is full: the jobs and their commands would take more than 16 MiB")]
+    TooLarge,
 }
 
 /// As it is stored.

@@ -72,6 +72,12 @@ pub enum TableError {
     },
 }
 
+impl TableError {
+    fn is_of_missing_file(&self) -> bool {
+        matches!(self, TableError::Folder { why, .. } if why.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 /// The folder around the tables of this machine.
 pub fn place() -> PathBuf {
     std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map_or_else(|| PLACE.into(), PathBuf::from)
@@ -87,7 +93,7 @@ impl Table {
         let table = Table::open(folder.map_err(|why| folder_error(place, why))?)?;
         if table.page.latest() == 0 {
             let first = Version::first();
-            table.write(first, &empty())?;
+            table.write(first, &empty().to_bytes())?;
             if !table.page.commit(0, first.0) {
                 // Another process was faster.
                 let _ = table.folder.remove(&first.file());
@@ -107,6 +113,23 @@ impl Table {
         Ok(table.filter(|table| table.page.latest() != 0))
     }
 
+    /// Reads the latest version of the table in a folder, without entering it. Returns `None` if
+    /// there is no table, or if its last user leaves it at this moment.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn look(place: &Path) -> Result<Option<(Arc<State>, Times)>, TableError> {
+        let found = SharedFolder::look(place, &SharedFolder::common_name()).map_err(|why| folder_error(place, why))?;
+        let read = |folder| -> Result<_, TableError> {
+            let table = Table::open(folder)?;
+            if table.page.latest() == 0 { Ok(None) } else { Ok(Some((table.state()?, table.times()))) }
+        };
+        match found.map_or(Ok(None), read) {
+            Err(why) if why.is_of_missing_file() => Ok(None),
+            read => read,
+        }
+    }
+
     fn open(folder: SharedFolder) -> Result<Table, TableError> {
         let mapped = folder.map(PAGE, page::LENGTH).map(|mapping| Page::new(&mapping));
         match mapped.map_err(|why| folder_error(folder.path(), why))? {
@@ -121,7 +144,7 @@ impl Table {
     }
 
     /// How late the switches of all jobs were, and how long they took, since the table was made.
-    pub fn times(&self) -> Times {
+    fn times(&self) -> Times {
         let (lateness, duration) = (self.page.lateness(), self.page.duration());
         Times {
             lateness_median: lateness.quantile(500),
@@ -156,7 +179,10 @@ impl Table {
                 // It may have been removed.
                 continue;
             }
-            let bytes = read.map_err(|why| self.damaged(why))?;
+            let bytes = read.map_err(|why| match why.kind() {
+                io::ErrorKind::NotFound => folder_error(self.folder.path(), why),
+                _ => self.damaged(why),
+            })?;
             let state = State::from_bytes(&bytes, clock::now()).map_err(|why| self.damaged(why))?;
             return Ok(known.insert((latest, Arc::new(state))).clone());
         }
@@ -177,8 +203,11 @@ impl Table {
             let now = clock::now();
             let ended = next.release_ended(Identity::is_alive, now)?;
             let done = change(&mut next, now)?;
-            let version = Version(latest).next();
-            self.write(version, &next)?;
+            let (version, bytes) = (Version(latest).next(), next.to_bytes());
+            if bytes.len() as u64 > LARGEST {
+                return Err(StateError::TooLarge.into());
+            }
+            self.write(version, &bytes)?;
             if self.page.commit(latest, version.0) {
                 let _ = self.folder.remove(&Version(latest).file());
                 let has_left = |job: &JobId| !next.job(*job).is_ok_and(Job::is_queued);
@@ -204,8 +233,8 @@ impl Table {
         let _ = self.folder.remove(&format!("processes-{job}"));
     }
 
-    fn write(&self, version: Version, state: &State) -> Result<(), TableError> {
-        let created = self.folder.create_file(&version.file(), &state.to_bytes());
+    fn write(&self, version: Version, bytes: &[u8]) -> Result<(), TableError> {
+        let created = self.folder.create_file(&version.file(), bytes);
         created.map_err(|why| folder_error(self.folder.path(), why))
     }
 

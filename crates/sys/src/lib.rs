@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 
+#[allow(unsafe_code)] // Passes a description of a timer to the kernel.
+pub mod alarm;
 pub mod block_device;
 pub mod cgroups;
 #[allow(unsafe_code)] // Divides a process between fork and exec.
 pub mod containment;
 #[allow(unsafe_code)] // Calls the C library instead of a system call.
 pub mod cpus;
+#[allow(unsafe_code)] // Runs async-signal-safe code between fork and exec.
+pub mod descriptors;
 mod errno;
 #[allow(unsafe_code)] // Creates a trial mapping.
 pub mod executable;

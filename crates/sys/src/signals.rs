@@ -397,6 +397,15 @@ mod tests {
     }
 
     #[test]
+    fn an_ignored_signal_is_told_from_others() {
+        testing::isolated(|| {
+            assert!(!is_ignored(libc::SIGUSR1));
+            ignore(libc::SIGUSR1).unwrap();
+            assert!(is_ignored(libc::SIGUSR1) && !is_ignored(libc::SIGUSR2) && !is_ignored(1_000));
+        });
+    }
+
+    #[test]
     fn an_invalid_signal_is_refused() {
         assert!(BlockedSignals::new(&[libc::SIGUSR1, 1_000]).is_err());
         assert!(BlockedSignals::new(&[0]).is_err());

@@ -165,6 +165,25 @@ fn a_job_that_its_terminal_has_stopped_is_left_alone_by_other_agents_and_then_ta
 }
 
 #[test]
+fn a_job_that_its_terminal_has_stopped_is_continued_by_resume_and_ended_by_kill() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    let agent = shell.prun("-n 2", SPIN, 2);
+    shell.suspend(0);
+    until(|| are_stopped(agent));
+    shell.command("rowlock resume 1");
+    until(|| shell.state(0) == "runs" && are_running(agent));
+    shell.start("fg");
+    until(|| is_in_foreground(agent));
+    shell.suspend(0);
+    shell.command("rowlock kill 1");
+    until(|| table.jobs().is_empty());
+    shell.command("wait");
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
 fn a_job_in_the_background_that_reads_is_stopped_until_it_is_in_the_foreground() {
     let table = Table::new();
     let mut shell = Shell::new(&table);

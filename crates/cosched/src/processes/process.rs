@@ -26,7 +26,8 @@
 //!
 //! A process that a user continues during its stop runs until the next boundary, which stops it
 //! again. One that a debugger attaches to during its stop keeps its mark, and is continued when the
-//! debugger is gone.
+//! debugger is gone. It may leave the SIGSTOP by which it has attached: that is pending for a thread
+//! and not for the process, and no user's stop.
 //!
 //! # The races that remain
 //!
@@ -248,7 +249,7 @@ impl Process {
 
 /// Whether a stop of this process, which has this mark of ours, is now that of another.
 fn is_foreign(status: &Status, mark: u32) -> bool {
-    status.is_stopped() && status.is_pending(Signal::STOP) && !mark::is_repeated(mark)
+    status.is_stopped() && status.is_pending_for_process(Signal::STOP) && !mark::is_repeated(mark)
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ pub(super) struct Status {
     state: u8,
     tracer: u32,
     threads: u32,
-    /// A bit for each signal that has arrived for the process or its main thread, and that no
-    /// thread has acted on.
-    pending: u64,
+    /// A bit for each signal that has arrived for the main thread alone, or for the process, and
+    /// that no thread has acted on.
+    own: u64,
+    shared: u64,
 }
 
 impl Status {
@@ -26,8 +27,8 @@ impl Status {
                 b"Threads" => threads = value.parse().ok(),
                 b"SigPnd" => own = signals(value),
                 b"ShdPnd" => {
-                    let pending = own? | signals(value)?;
-                    return Some(Status { state: state?, tracer: tracer?, threads: threads?, pending });
+                    let (own, shared) = (own?, signals(value)?);
+                    return Some(Status { state: state?, tracer: tracer?, threads: threads?, own, shared });
                 }
                 _ => {}
             }
@@ -48,9 +49,19 @@ impl Status {
         self.tracer != 0 || self.state == b't'
     }
 
+    /// Whether it has arrived for the process or its main thread.
     pub(super) const fn is_pending(&self, signal: Signal) -> bool {
-        self.pending >> (signal.as_raw() - 1) & 1 != 0
+        has(self.own | self.shared, signal)
     }
+
+    /// Whether it has arrived for the process.
+    pub(super) const fn is_pending_for_process(&self, signal: Signal) -> bool {
+        has(self.shared, signal)
+    }
+}
+
+const fn has(signals: u64, signal: Signal) -> bool {
+    signals >> (signal.as_raw() - 1) & 1 != 0
 }
 
 /// The names and values of all lines. A line without an end may be cut off, and is left out.
@@ -81,6 +92,7 @@ mod tests {
         assert!(!status.is_pending(Signal::STOP) && status.is_pending(Signal::TSTP));
         let status = parse(("SigPnd:\t0000000000000000", "SigPnd:\t0000000000040000")).unwrap();
         assert!(status.is_pending(Signal::STOP) && status.is_pending(Signal::TSTP));
+        assert!(!status.is_pending_for_process(Signal::STOP) && status.is_pending_for_process(Signal::TSTP));
     }
 
     #[test]

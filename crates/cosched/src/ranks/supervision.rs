@@ -23,7 +23,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal as Number;
-use sys::signals::{STOPS, Signal, send};
+use sys::alarm::Alarm;
+use sys::signals::{STOPS, Signal, is_ignored, send};
 
 use super::Ranks;
 
@@ -105,6 +106,8 @@ impl Ranks {
     /// If ranks can no longer be observed. Then they are ended.
     pub fn supervise(mut self, listener: &mut impl Listener, time_limit: Option<Duration>) -> io::Result<Ended> {
         let deadline = time_limit.and_then(|limit| self.started.checked_add(limit));
+        // A signal that is ignored, as under `nohup`, asks for nothing. Ranks may yet catch it.
+        let requests = REQUESTS_TO_END.map(|number| Some(number).filter(|&number| !is_ignored(number)));
         let (mut first_failed, mut is_timed_out, mut is_asked) = (None, false, false);
         loop {
             if let Some(failed) = self.reap()?.filter(|_| first_failed.is_none() && !is_timed_out) {
@@ -123,17 +126,18 @@ impl Ranks {
                 Some(deadline) => self.signals.next_until(deadline)?,
                 None => Some(self.signals.next()?),
             };
-            is_asked |= signal.is_some_and(|signal| REQUESTS_TO_END.contains(&signal.number));
+            let is_request = signal.is_some_and(|signal| requests.contains(&Some(signal.number)));
+            is_asked |= is_request;
             match signal {
                 // Nothing takes the rest of the output.
                 None if have_ended => break,
-                Some(signal) if have_ended && REQUESTS_TO_END.contains(&signal.number) => break,
+                Some(_) if have_ended && is_request => break,
                 None => {
                     is_timed_out = true;
                     listener.end();
                     self.end();
                 }
-                Some(signal) => self.handle(signal, listener)?,
+                Some(signal) => self.handle(signal, deadline.filter(|_| !is_timed_out), listener)?,
             }
         }
         let elapsed = self.started.elapsed();
@@ -178,13 +182,13 @@ impl Ranks {
         }
     }
 
-    fn handle(&mut self, signal: Signal, listener: &mut impl Listener) -> io::Result<()> {
+    fn handle(&mut self, signal: Signal, deadline: Option<Instant>, listener: &mut impl Listener) -> io::Result<()> {
         match signal.number {
             number if number == Number::CHILD.as_raw() => match self.note_stops() {
-                Some(number) => self.suspend(Signal { number, from_kernel: false }, listener),
+                Some(number) => self.suspend(Signal { number, from_kernel: false }, deadline, listener),
                 None => Ok(()),
             },
-            number if STOPS.contains(&number) => self.suspend(signal, listener),
+            number if STOPS.contains(&number) => self.suspend(signal, deadline, listener),
             number if number == Number::CONT.as_raw() => {
                 self.continue_in_turn(listener);
                 Ok(())
@@ -224,8 +228,9 @@ impl Ranks {
         self.ranks.iter_mut().for_each(|rank| rank.has_stopped = false);
     }
 
-    /// Stops the job because of a signal, and returns when it has been continued.
-    fn suspend(&mut self, signal: Signal, listener: &mut impl Listener) -> io::Result<()> {
+    /// Stops the job because of a signal, and returns when it has been continued, or at the
+    /// deadline.
+    fn suspend(&mut self, signal: Signal, deadline: Option<Instant>, listener: &mut impl Listener) -> io::Result<()> {
         // All may have been stopped and continued while they were started.
         if self.signals.take(Number::CONT.as_raw())? {
             self.continue_in_turn(listener);
@@ -236,6 +241,8 @@ impl Ranks {
         // A rank that has stopped already forgets it when it continues.
         self.forward(signal);
         if was_stopped || self.wait_for_stops()? {
+            // Without it, the time limit would not end the job as long as this process is stopped.
+            let _alarm = deadline.map(|deadline| Alarm::new(Number::CONT.as_raw(), deadline)).transpose()?;
             self.signals.act(signal.number)?;
             // The one that has continued this process: ranks may soon be stopped again.
             self.signals.take(Number::CONT.as_raw())?;

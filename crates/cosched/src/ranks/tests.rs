@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_current_process_group, kill_process_group};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_current_process_group, kill_process_group, setrlimit};
 use sys::signals::forwarded;
 use testing::{Child, isolated_by};
 
@@ -451,4 +451,50 @@ fn a_job_that_waits_for_its_turn_is_not_continued() {
             supervise_aloud(&[&script], true)
         },
     );
+}
+
+#[test]
+fn a_job_that_is_stopped_ends_when_its_time_limit_has_passed() {
+    isolated_by(
+        |this| {
+            let mut child = Child::start_piped(&mut own(this));
+            read_until(&mut child, "suspend");
+            read_until(&mut child, "resume");
+            child.wait().expect_exit(TIMED_OUT.into());
+        },
+        || {
+            // It passes before or after the job is stopped.
+            let limit = Some(Duration::from_millis(100));
+            let ranks = start(&["trap '' TERM; kill -TSTP $$; sleep 1000"], &Io::default());
+            end_as(&ranks.supervise(&mut Says { is_running: true }, limit).unwrap())
+        },
+    );
+}
+
+#[test]
+fn an_ignored_request_to_end_is_none() {
+    isolated_by(pass, || {
+        sys::signals::ignore(Signal::HUP.as_raw()).unwrap();
+        let asks = "trap '' HUP; kill -HUP $(cut -d ' ' -f 4 /proc/$PPID/stat); exit 3";
+        let when = |script| run(&[script, "trap '' HUP; exec sleep 1000"]);
+        let ended = when(asks);
+        assert_eq!((ended.exit_code(), ended.is_asked), (3, false));
+        assert!(ended.cause().is_some());
+        assert!(when(&asks.replace("kill -HUP", "kill -TERM")).is_asked);
+    });
+}
+
+#[test]
+fn ranks_may_have_more_descriptors_together_than_the_soft_limit_which_each_has() {
+    isolated_by(pass, || {
+        let hard = getrlimit(Resource::Nofile).maximum;
+        let set = |soft, hard| setrlimit(Resource::Nofile, Rlimit { current: soft, maximum: hard }).unwrap();
+        set(Some(40), hard);
+        let ended = run(&["[ $(ulimit -n) = 40 ]"; 20]);
+        assert_eq!(ended.exit_code(), 0);
+        set(Some(64), Some(64));
+        let refused = Ranks::start((0..20).map(|_| shell("")).collect(), &Io::default(), spawn).unwrap_err();
+        assert!(matches!(refused, StartError::Descriptors { ranks: 20, allowed: 64, .. }), "{refused}");
+        assert!(refused.to_string().contains("ulimit -Hn"), "{refused}");
+    });
 }

@@ -62,6 +62,27 @@ fn all_users_see_the_changes_of_each_and_the_last_one_removes_the_table() {
 }
 
 #[test]
+fn a_look_shows_the_latest_version_and_neither_keeps_nor_changes_the_table() {
+    let place = tempfile::tempdir().unwrap();
+    let look = || Table::look(place.path()).unwrap().map(|(state, _)| state.jobs().len());
+    assert_eq!(look(), None);
+    let table = Table::enter(place.path(), empty).unwrap();
+    assert_eq!(look(), Some(0));
+    enter(&table, "a");
+    assert_eq!(look(), Some(1));
+    // As if the last user had removed a part of the files.
+    for prefix in ["version-", "page-"] {
+        for file in files(&table, prefix) {
+            std::fs::remove_file(table.path().join(file)).unwrap();
+        }
+        assert_eq!((look(), files(&table, prefix).len()), (None, 0));
+    }
+    drop(table);
+    assert_eq!(look(), None);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn no_change_is_lost_if_many_are_made_at_once_and_only_the_latest_version_remains() {
     let place = tempfile::tempdir().unwrap();
     let table = Table::enter(place.path(), empty).unwrap();
@@ -115,4 +136,22 @@ fn a_damaged_version_is_an_error_that_names_the_folder() {
         let said = other.state().unwrap_err().to_string();
         assert!(said.contains("is damaged") && said.contains(place.path().to_str().unwrap()), "{said}");
     }
+}
+
+#[test]
+fn a_change_is_refused_if_its_version_would_be_too_large_to_be_read() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    // Each of these characters takes six bytes in a version.
+    let large = Entering { request: None, ..entering(&"\u{1}".repeat(1_000), Identity::own()) };
+    let enter = |jobs| {
+        let enter_all = |state: &mut State, now| (0..jobs).try_for_each(|_| state.enter(&large, now).map(drop));
+        table.update(|state, now| enter_all(state, now).map_err(AgentError::from))
+    };
+    enter(1_500).unwrap();
+    let refused = enter(1_500).unwrap_err();
+    assert!(matches!(refused, AgentError::State(StateError::TooLarge)), "{refused}");
+    assert_eq!(files(&table, "version-").len(), 1);
+    table.update(|state, now| state.release(JobId(1), now).map_err(AgentError::from)).unwrap();
+    assert_eq!(Table::find(place.path()).unwrap().unwrap().state().unwrap().jobs().len(), 1_499);
 }

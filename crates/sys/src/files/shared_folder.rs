@@ -52,6 +52,12 @@ const ACCESSIBLE_TO_OTHERS: u32 = 0o077;
 #[derive(Debug)]
 pub struct SharedFolder {
     opened: Folder,
+    /// `None` if the folder is only looked at, and may be removed at any time.
+    entry: Option<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
     /// Locked as long as the folder is used. It is closed before the removal.
     users: OwnedFd,
     _removal: Removal,
@@ -86,6 +92,22 @@ impl SharedFolder {
         }
     }
 
+    /// Looks into the folder with this name in another one if it exists, without entering it: its
+    /// files can be read and mapped, but it may be removed with them at any time. Starts no process
+    /// and never blocks.
+    ///
+    /// # Errors
+    /// If it belongs to another user or is accessible to others.
+    pub fn look(within: &Path, name: &str) -> io::Result<Option<SharedFolder>> {
+        let path = within.join(name);
+        let open = || open_checked(Folder::open(within)?.as_fd(), &CString::new(name)?);
+        match open() {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(about(&path)(why)),
+            Ok(opened) => Ok(Some(SharedFolder { opened: Folder::from_opened(opened, path), entry: None })),
+        }
+    }
+
     fn try_to_enter(within: &Path, name: &str, create: bool, patience: Duration) -> io::Result<SharedFolder> {
         let enter = || {
             let (folder, name) = (Folder::open(within)?, CString::new(name)?);
@@ -98,7 +120,8 @@ impl SharedFolder {
             loop {
                 if let Some((opened, users)) = removal.enter(create)? {
                     let path = within.join(&*removal.name.to_string_lossy());
-                    return Ok(SharedFolder { opened: Folder::from_opened(opened, path), users, _removal: removal });
+                    let entry = Some(Entry { users, _removal: removal });
+                    return Ok(SharedFolder { opened: Folder::from_opened(opened, path), entry });
                 }
                 if Instant::now() >= deadline {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps it locked"));
@@ -156,7 +179,8 @@ impl SharedFolder {
         self.opened.remove(name).map_err(about(&self.path_of(name)))
     }
 
-    /// Maps a file of exactly this length. Creates it, full of zeros, if it does not exist.
+    /// Maps a file of exactly this length. Creates it, full of zeros, if it does not exist and the
+    /// folder was entered.
     ///
     /// The memory outlives the file. A process of this user can make the file shorter, after which
     /// an access ends this process by SIGBUS: such a process could kill this one as well.
@@ -167,7 +191,7 @@ impl SharedFolder {
         let path = self.path_of(name);
         let (file, found) = loop {
             match self.opened.open_regular(name, OFlags::RDWR) {
-                Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+                Err(why) if why.kind() == io::ErrorKind::NotFound && self.entry.is_some() => {}
                 opened => break opened.map_err(about(&path))?,
             }
             // The zeros are written: memory for a hole might be missing when it is accessed.
@@ -188,7 +212,7 @@ impl SharedFolder {
     }
 }
 
-impl Drop for SharedFolder {
+impl Drop for Entry {
     fn drop(&mut self) {
         // A child has the file open, too, until it executes its program.
         let _ = flock(&self.users, FlockOperation::Unlock);
@@ -214,10 +238,8 @@ impl Removal {
                 Err(why) => return Err(why.into()),
             }
         }
-        let folder = match open_own(self.within.as_fd(), &self.name) {
-            Err(Errno::NOENT) if create => return Ok(None),
-            Err(Errno::NOTDIR) => return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
-            Err(Errno::PERM) => return Err(refusal("it does not belong to this user alone".to_owned())),
+        let folder = match open_checked(self.within.as_fd(), &self.name) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound && create => return Ok(None),
             opened => opened?,
         };
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -261,6 +283,15 @@ fn lock(file: &OwnedFd, operation: FlockOperation) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
         Err(why) => Err(why.into()),
+    }
+}
+
+/// Opens a folder of this user alone.
+fn open_checked(within: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    match open_own(within, name) {
+        Err(Errno::NOTDIR) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
+        Err(Errno::PERM) => Err(refusal("it does not belong to this user alone".to_owned())),
+        opened => Ok(opened?),
     }
 }
 

@@ -51,6 +51,29 @@ fn a_folder_that_does_not_exist_is_not_found_and_not_created() {
 }
 
 #[test]
+fn a_look_into_the_folder_reads_and_does_not_keep_it() {
+    let place = tempfile::tempdir().unwrap();
+    let look = || SharedFolder::look(place.path(), NAME).unwrap();
+    assert!(look().is_none());
+    let user = enter(&place);
+    user.create_file("file", b"content").unwrap();
+    let seen = look().unwrap();
+    let length = NonZeroUsize::new(8).unwrap();
+    assert_eq!((seen.read("file", 7).unwrap(), seen.path()), (b"content".to_vec(), user.path()));
+    assert_eq!(seen.map("absent", length).unwrap_err().kind(), io::ErrorKind::NotFound);
+    user.map("words", length).unwrap();
+    seen.map("words", length).unwrap();
+    drop(user);
+    assert!(names(place.path()).is_empty());
+    assert_eq!(seen.read("file", 7).unwrap_err().kind(), io::ErrorKind::NotFound);
+    drop(seen);
+    fs::create_dir(place.path().join(NAME)).unwrap();
+    fs::set_permissions(place.path().join(NAME), Permissions::from_mode(0o755)).unwrap();
+    let refused = SharedFolder::look(place.path(), NAME).unwrap_err();
+    assert!(refused.to_string().contains("does not belong to this user alone"), "{refused}");
+}
+
+#[test]
 fn the_first_user_finds_nothing_of_killed_ones() {
     let place = tempfile::tempdir().unwrap();
     for is_found in [false, true] {
@@ -157,7 +180,7 @@ fn a_process_that_keeps_the_lock_does_not_block_others_forever() {
     let place = tempfile::tempdir().unwrap();
     let user = enter(&place);
     let locked = File::open(user.path().join("users")).unwrap();
-    flock(&user.users, FlockOperation::Unlock).unwrap();
+    flock(&user.entry.as_ref().unwrap().users, FlockOperation::Unlock).unwrap();
     flock(&locked, FlockOperation::NonBlockingLockExclusive).unwrap();
     let try_to_enter = || SharedFolder::try_to_enter(place.path(), NAME, true, Duration::from_millis(20));
     let why = try_to_enter().unwrap_err();
@@ -207,7 +230,7 @@ fn users_that_enter_and_leave_at_once_always_have_a_folder_and_leave_none() {
         loop {
             if let Some((folder, users)) = removal.enter(true).unwrap() {
                 let opened = Folder::from_opened(folder, place.path().join(NAME));
-                return SharedFolder { opened, users, _removal: removal };
+                return SharedFolder { opened, entry: Some(Entry { users, _removal: removal }) };
             }
         }
     };

@@ -1,0 +1,76 @@
+//! Agents on a scripted clock.
+
+use std::sync::atomic::AtomicU64;
+
+use policy::gang::Gang;
+use policy::layout::Request;
+use sys::identity::Identity;
+
+use super::*;
+use crate::claim::Claims;
+use crate::topology::Topology;
+
+const SLICE: Span = Span::from_millis(20);
+
+/// Two jobs that take turns from the start of the clock on, and the words of their claims.
+struct Scripted {
+    state: State,
+    jobs: [JobId; 2],
+    words: [AtomicU64; 2],
+}
+
+impl Scripted {
+    fn new() -> Scripted {
+        let mut state = State::new(Topology::of_cpus(&[0, 1]), SLICE);
+        let entering = Entering {
+            agent: Identity::own(),
+            command: String::new(),
+            ranks: 2,
+            request: Some(Request::Ranks(2)),
+            weight: 1,
+            gang: Gang::Strict,
+        };
+        let jobs = [0, 1].map(|_| state.enter(&entering, Instant::ZERO).unwrap());
+        Scripted { state, jobs, words: Default::default() }
+    }
+
+    /// Lets an agent look at a time. Returns whether it switches.
+    fn look(&self, now: Instant) -> bool {
+        let claims = Claims { claim: &self.words[0], switched: &self.words[1] };
+        let turn = turn(1 << 32, self.state.next_boundary(now));
+        match claims.claim(Wanted::Turn(turn), None) {
+            Answer::Granted(claim) => claims.finish(claim, turn),
+            _ => false,
+        }
+    }
+
+    fn running(&self, now: Instant) -> Vec<JobId> {
+        self.jobs.into_iter().filter(|&job| self.state.action(job, now) == Some(Action::Run)).collect()
+    }
+}
+
+#[test]
+fn however_far_the_clock_jumps_there_is_one_switch_to_the_turn_of_that_time() {
+    let begun = Instant::ZERO + SLICE;
+    let round = SLICE + SLICE;
+    for jump in [1, 10, 3_600, 30 * 24 * 3_600, 400 * 24 * 3_600].map(|seconds| Span::from_millis(1_000 * seconds)) {
+        for into in [Span::ZERO, Span::from_millis(7), SLICE, Span::from_millis(39)] {
+            let scripted = Scripted::new();
+            assert!(scripted.look(begun));
+            // The present version is the one after the jump, too.
+            let now = begun + jump + into;
+            assert_eq!(State::from_bytes(&scripted.state.to_bytes(), now).unwrap().slice(), SLICE);
+            assert!(scripted.look(now), "{jump} {into}");
+            assert!(!scripted.look(now), "the switch is done");
+            // The seconds of the jump are whole rounds.
+            assert_eq!(jump.as_nanos() % round.as_nanos(), 0);
+            assert_eq!(scripted.running(now), scripted.running(begun + into));
+            assert_eq!(scripted.running(now).len(), 1);
+            let boundary = scripted.state.next_boundary(now).unwrap();
+            assert!(boundary > now && boundary.since(now) <= SLICE);
+            assert!(!scripted.look(Instant::from_nanos(boundary.as_nanos() - 1)));
+            assert!(scripted.look(boundary));
+            assert_ne!(scripted.running(boundary), scripted.running(now));
+        }
+    }
+}
