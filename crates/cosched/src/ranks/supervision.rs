@@ -242,7 +242,7 @@ impl Ranks {
         self.forward(signal);
         if was_stopped || self.wait_for_stops()? {
             // Without it, the time limit would not end the job as long as this process is stopped.
-            let _alarm = deadline.map(|deadline| Alarm::new(Number::CONT.as_raw(), deadline)).transpose()?;
+            let _alarm = deadline.map(|deadline| Alarm::new(Number::CONT.as_raw(), deadline).ok());
             self.signals.act(signal.number)?;
             // The one that has continued this process: ranks may soon be stopped again.
             self.signals.take(Number::CONT.as_raw())?;
