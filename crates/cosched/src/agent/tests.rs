@@ -29,6 +29,9 @@ impl Scripted {
             request: Some(Request::Ranks(2)),
             weight: 1,
             gang: Gang::Strict,
+            with: None,
+            waits_for_cells: false,
+            memory: None,
         };
         let jobs = [0, 1].map(|_| state.enter(&entering, Instant::ZERO).unwrap());
         Scripted { state, jobs, words: Default::default() }
