@@ -34,7 +34,7 @@ impl Limit {
     /// Restores the limit in the child of `command`.
     pub fn restore_in(self, command: &mut Command) {
         let limit = Rlimit { current: self.soft, maximum: self.hard };
-        let restore = move || setrlimit(Resource::Nofile, limit.clone()).map_err(io::Error::from);
+        let restore = move || setrlimit(Resource::Nofile, limit).map_err(io::Error::from);
         // SAFETY: it makes one system call, which is async-signal-safe, as required between fork
         // and exec.
         unsafe { command.pre_exec(restore) };

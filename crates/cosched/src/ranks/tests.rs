@@ -466,7 +466,7 @@ fn a_job_that_is_stopped_ends_when_its_time_limit_has_passed() {
             // It passes before or after the job is stopped.
             let limit = Some(Duration::from_millis(100));
             let ranks = start(&["trap '' TERM; kill -TSTP $$; sleep 1000"], &Io::default());
-            end_as(&ranks.supervise(&mut Says { is_running: true }, limit).unwrap())
+            end_as(&ranks.supervise(&mut Says { is_stopped_by_signals: false }, limit).unwrap())
         },
     );
 }
@@ -493,7 +493,7 @@ fn ranks_may_have_more_descriptors_together_than_the_soft_limit_which_each_has()
         let ended = run(&["[ $(ulimit -n) = 40 ]"; 20]);
         assert_eq!(ended.exit_code(), 0);
         set(Some(64), Some(64));
-        let refused = Ranks::start((0..20).map(|_| shell("")).collect(), &Io::default(), spawn).unwrap_err();
+        let refused = Ranks::start((0..20).map(|_| shell("")).collect(), &Io::default(), &[], spawn).unwrap_err();
         assert!(matches!(refused, StartError::Descriptors { ranks: 20, allowed: 64, .. }), "{refused}");
         assert!(refused.to_string().contains("ulimit -Hn"), "{refused}");
     });
