@@ -71,8 +71,8 @@ pub(crate) struct LowerMeans {
 }
 
 impl LowerMeans {
-    /// Prepares the best mechanism for the job of this process, which has this group, if any, and is
-    /// beside jobs in these task groups.
+    /// Prepares the best mechanism for the job of this process, which has this group, if any, and
+    /// is beside jobs in these task groups.
     pub(crate) fn prepare(
         own: Option<&JobGroup>,
         others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,

@@ -85,16 +85,23 @@ pub(crate) fn state(pid: u32) -> Option<char> {
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
+/// Whether a process is stopped, by a signal or in a frozen control group. `None` if it has ended.
+pub(crate) fn is_stopped(pid: u32) -> Option<bool> {
+    const FROZEN: [&str; 3] = ["__refrigerator", "refrigerator", "do_freezer_trap"];
+    let place = std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+    Some(state(pid)? == 'T' || FROZEN.contains(&place.as_str()))
+}
+
 /// Whether all ranks of an agent are stopped.
 pub(crate) fn are_stopped(agent: u32) -> bool {
     let ranks = ranks(agent);
-    !ranks.is_empty() && ranks.iter().all(|&rank| state(rank) == Some('T'))
+    !ranks.is_empty() && ranks.iter().all(|&rank| is_stopped(rank) == Some(true))
 }
 
 /// Whether no rank of an agent is stopped.
 pub(crate) fn are_running(agent: u32) -> bool {
     let ranks = ranks(agent);
-    !ranks.is_empty() && ranks.iter().all(|&rank| state(rank).is_some_and(|state| state != 'T'))
+    !ranks.is_empty() && ranks.iter().all(|&rank| is_stopped(rank) == Some(false))
 }
 
 #[test]

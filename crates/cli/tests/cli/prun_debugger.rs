@@ -19,7 +19,7 @@ fn hold(perl: &std::ffi::OsStr, process: u32) -> Child {
 fn a_rank_that_a_debugger_holds_is_left_alone_and_then_takes_turns_again() {
     let Some(perl) = testing::tool("PERL", "perl") else { return };
     let table = Table::new();
-    let strict = ["-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
+    let strict = ["-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms", "--mechanism", "signals"];
     let [first, second] = [0, 1].map(|_| table.start(&strict, SPIN));
     until(|| [&first, &second].iter().all(|prun| ranks(prun.id()).len() == 2));
     let [held, beside] = <[u32; 2]>::try_from(ranks(first.id())).unwrap();

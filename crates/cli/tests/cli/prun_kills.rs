@@ -8,7 +8,7 @@ use testing::{Child, processes};
 
 use crate::groups;
 use crate::kills::{Draws, kill_if_alive, name};
-use crate::prun::{Table, cpu, ranks, state, until};
+use crate::prun::{Table, cpu, is_stopped, ranks, until};
 use crate::prun_lowering::{can_lower, is_lowered};
 
 /// A rank with a child, and with a daemon that detaches itself.
@@ -40,7 +40,7 @@ impl Job {
             return self.family.members().is_empty();
         }
         let ranks = ranks(self.prun.id());
-        let runs = |rank: u32| state(rank).is_some_and(|state| state != 'T') && !is_lowered(rank);
+        let runs = |rank: u32| is_stopped(rank) == Some(false) && !is_lowered(rank);
         !ranks.is_empty() && ranks.into_iter().all(runs)
     }
 }

@@ -1,13 +1,13 @@
 //! Lowers the threads of a job one by one, and raises them again.
 //!
 //! No state says which threads are lowered: those are that have the priority of lowered ones. So
-//! whatever a switcher has left undone, the next switch corrects. A thread to which its program or a
-//! user has given any other priority keeps it. Only one that has been given just that of lowered
+//! whatever a switcher has left undone, the next switch corrects. A thread to which its program or
+//! a user has given any other priority keeps it. Only one that has been given just that of lowered
 //! ones is taken for ours, and raised.
 //!
-//! A new thread or process inherits the priority of the thread that creates it. So the threads of a
-//! process are listed anew until there is none to change. A new process is found by its agent, which
-//! then switches again.
+//! A new thread or process inherits the priority of the thread that creates it. So the threads of
+//! a process are listed anew until there is none to change. A new process is found by its agent,
+//! which then switches again.
 
 use std::path::PathBuf;
 
