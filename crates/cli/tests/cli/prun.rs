@@ -87,7 +87,7 @@ pub(crate) fn state(pid: u32) -> Option<char> {
 
 /// Whether a process is stopped, by a signal or in a frozen control group. `None` if it has ended.
 pub(crate) fn is_stopped(pid: u32) -> Option<bool> {
-    const FROZEN: [&str; 3] = ["__refrigerator", "refrigerator", "do_freezer_trap"];
+    const FROZEN: [&str; 3] = ["__refrigerator", "get_signal", "do_freezer_trap"];
     let place = std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
     Some(state(pid)? == 'T' || FROZEN.contains(&place.as_str()))
 }

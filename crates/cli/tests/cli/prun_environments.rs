@@ -24,7 +24,10 @@ start() {
     eval "job$number=\$!"
     until [ -e rank-${number}0 ] && [ -e rank-${number}1 ]; do sleep 0.01; done
 }
-is_stopped() { case $(cat /proc/$(cat rank-$1)/stat) in *') T '*) true ;; *) false ;; esac }
+is_stopped() {
+    place=/proc/$(cat rank-$1)
+    case $(cat $place/stat $place/wchan) in *') T '*|*get_signal|*__refrigerator) true ;; *) false ;; esac
+}
 turns() {
     for rank in 10 21 11 20 10 21 11 20; do
         until is_stopped $rank; do :; done
