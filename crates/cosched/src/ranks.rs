@@ -158,8 +158,9 @@ struct Rank {
 }
 
 impl Ranks {
-    /// Starts all ranks in these control groups; if one cannot start, ends the others. `spawn` spawns the command of a rank
-    /// after its standard streams, its variables [`RANK`] and [`RANKS`] and its CPUs are set.
+    /// Starts all ranks in these control groups; if one cannot start, ends the others. `spawn`
+    /// spawns the command of a rank after its standard streams, its variables [`RANK`] and
+    /// [`RANKS`] and its CPUs are set.
     ///
     /// Raises the limit of descriptors of this process, and not that of ranks. Blocks the signals
     /// of [`forwarded`](sys::signals::forwarded) on the calling thread, which must be the only one,
