@@ -121,14 +121,17 @@ impl Agent {
         entering: impl Fn(&State) -> Entering,
         waiting: &mut dyn Waiting,
     ) -> Result<Agent, AgentError> {
+        // One that comes as soon as the job is in the table must end the wait, too.
+        let requests = queue::catch_requests()?;
         let job = table.update(|state, now| {
             let entering = entering(state);
             state.enter(&entering, now).map_err(AgentError::from)
         })?;
-        let mut begin = || {
+        let begin = || {
             if table.state()?.job(job)?.is_queued() {
-                queue::wait(&table, job, waiting)?;
+                queue::wait(&table, job, &requests, waiting)?;
             }
+            drop(requests);
             let stop = StopMeans::prepare(mechanism)?;
             let state = table.state()?;
             let is_lowered = entering(&state).gang == Gang::Moderate;

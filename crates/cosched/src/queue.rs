@@ -36,14 +36,27 @@ pub trait Waiting: Send {
     fn available_memory(&self) -> u64;
 }
 
+/// Blocks the signals that end a wait.
+///
+/// # Errors
+/// [`AgentError::Wait`].
+pub(crate) fn catch_requests() -> Result<BlockedSignals, AgentError> {
+    let requests = REQUESTS_TO_END.iter().map(|signal| signal.as_raw()).filter(|&number| !is_ignored(number));
+    let caught: Vec<i32> = requests.chain([Signal::CHILD.as_raw()]).collect();
+    BlockedSignals::new(&caught).map_err(AgentError::Wait)
+}
+
 /// Waits until a job of this process, which must have one thread, has left the queue by starting.
 ///
 /// # Errors
-/// [`AgentError::Asked`] if a signal has ended the wait. The job may still be in the table.
-pub(crate) fn wait(table: &Table, job: JobId, waiting: &mut dyn Waiting) -> Result<(), AgentError> {
-    let requests = REQUESTS_TO_END.iter().map(|signal| signal.as_raw()).filter(|&number| !is_ignored(number));
-    let caught: Vec<i32> = requests.chain([Signal::CHILD.as_raw()]).collect();
-    let signals = BlockedSignals::new(&caught).map_err(AgentError::Wait)?;
+/// [`AgentError::Asked`] if one of these signals has ended the wait. The job may still be in the
+/// table.
+pub(crate) fn wait(
+    table: &Table,
+    job: JobId,
+    signals: &BlockedSignals,
+    waiting: &mut dyn Waiting,
+) -> Result<(), AgentError> {
     let (has_ended, is_asked) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let wait = || {
