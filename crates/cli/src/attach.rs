@@ -55,9 +55,8 @@ pub(crate) fn attach(job: JobId) -> Result<(), Stop> {
 
 /// Why a job cannot be attached.
 fn not_detached(job: JobId) -> anyhow::Error {
-    let table = Table::find(&cosched::place()).ok().flatten();
-    let state = table.and_then(|table| table.state().ok());
-    match state.is_some_and(|state| state.job(job).is_ok_and(|job| job.agent().is_alive())) {
+    let table = Table::look(&cosched::place()).ok().flatten();
+    match table.is_some_and(|(state, _)| state.job(job).is_ok_and(|job| job.agent().is_alive())) {
         true => anyhow!("job {job} is not detached: its output goes to where it was started"),
         false => StateError::Unknown(job).into(),
     }

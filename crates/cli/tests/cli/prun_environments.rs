@@ -179,20 +179,23 @@ fn jobs_take_turns_if_sessions_are_no_groups_of_the_scheduler() {
 #[test]
 fn a_quota_limits_the_mesh_and_ranks_are_not_bound() {
     let cpus = sys::cpus::allowed().unwrap().len();
-    let dry = "$1 prun --dry-run -n 3 -- true
-        $1 prun -c 2 --wait none -- sh -c 'echo $OMP_NUM_THREADS on $(env -u OMP_NUM_THREADS nproc)'
-        $1 prun -c 2 --wait none --cpus $CPU --bind none -- sh -c 'echo $OMP_NUM_THREADS on $(env -u OMP_NUM_THREADS nproc)'";
-    let Some(output) = run(QUOTA, None, dry) else { return };
-    let output = output.expect_success();
-    if cpus > 1 {
-        assert_eq!(
-            output.stdout,
-            format!(
-                "would start 3 ranks of `true` on a mesh of 2x1 cores\n\
-                 ranks are not bound to CPUs, because a quota allows 1.5 of {cpus} CPUs, so that a bound rank would \
-                 wait while CPUs are idle\n2 on {cpus}\n2 on 1\n"
-            )
-        );
+    let script = "$1 prun --dry-run -n 3 -- true
+        says='echo $OMP_NUM_THREADS on $(env -u OMP_NUM_THREADS nproc)'
+        $1 prun -c 2 --wait none -- sh -c \"$says\"
+        $1 prun -c 2 --wait none --cpus $CPU --bind none -- sh -c \"$says\"";
+    for (micros, quota, mesh) in [("150000", "1.5", "2x1"), ("50000", "0.5", "1x1")] {
+        let Some(output) = run(&QUOTA.replace("150000", micros), None, script) else { return };
+        let output = output.expect_success();
+        if cpus > 1 {
+            assert_eq!(
+                output.stdout,
+                format!(
+                    "would start 3 ranks of `true` on a mesh of {mesh} cores\n\
+                     ranks are not bound to CPUs, because a quota allows {quota} of {cpus} CPUs, so that a bound rank \
+                     would wait while CPUs are idle\n2 on {cpus}\n2 on 1\n"
+                )
+            );
+        }
     }
 }
 
