@@ -18,12 +18,13 @@ use sys::containment::JobGroup;
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
 use crate::lowering::{CannotLower, LowerMeans};
-use crate::mechanisms::{Obstacle, StopMeans, Target};
+use crate::mechanisms::{Obstacle, StopMeans};
 use crate::page::Page;
 use crate::process_list::ProcessList;
 use crate::processes::{Observer, descendants, last_thread, mark};
 use crate::queue::{self, Waiting};
-use crate::state::{Entering, State, StateError, StopMechanism};
+use crate::restraint::StopMechanism;
+use crate::state::{Entering, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
 
@@ -324,7 +325,7 @@ impl<'a> Watch<'a> {
     fn release(&mut self) {
         let &Shared { job: id, ref list, .. } = self.shared;
         let job = self.latest.as_ref().and_then(|state| state.job(id).ok());
-        let released = job.map(|job| self.switcher.release(&Target { id, job, list }));
+        let released = job.map(|job| self.switcher.release(&job.target(id, list)));
         released
             .into_iter()
             .filter_map(Result::err)

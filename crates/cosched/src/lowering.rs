@@ -7,7 +7,6 @@
 use std::io;
 
 use policy::JobId;
-use serde::{Deserialize, Serialize};
 use sys::containment::JobGroup;
 use sys::identity::Identity;
 use sys::priorities::{check_idle_and_back, check_worst_nice_and_back};
@@ -15,26 +14,7 @@ use sys::scheduling::{Attributes, Policy, SchedulingError, Thread, WORST_NICE, a
 use sys::task_group::TaskGroup;
 
 use crate::mechanisms::{StopMeans, weighted_group};
-
-/// How a job is lowered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum LowerBy {
-    /// By the weight of the job's control group.
-    Weight {
-        /// The version of control groups.
-        version: u32,
-        /// The path of the group below the mount point.
-        group: String,
-    },
-    /// By `SCHED_IDLE` for each thread that has the ordinary policy.
-    SchedIdle,
-    /// By a larger nice value for each thread that has the ordinary one.
-    Nice {
-        /// The ordinary one.
-        ordinary: i32,
-    },
-}
+use crate::restraint::LowerBy;
 
 /// The reason why a job cannot be lowered.
 #[derive(Debug, thiserror::Error)]
@@ -99,20 +79,6 @@ impl LowerMeans {
 }
 
 impl LowerBy {
-    /// The name of the mechanism.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            LowerBy::Weight { .. } => "weight",
-            LowerBy::SchedIdle => "idle",
-            LowerBy::Nice { .. } => "nice",
-        }
-    }
-
-    /// Whether it changes the threads of the job one by one.
-    pub(crate) const fn is_of_threads(&self) -> bool {
-        matches!(self, LowerBy::SchedIdle | LowerBy::Nice { .. })
-    }
-
     /// The best mechanism for a job with this agent that runs already, beside jobs in these task
     /// groups.
     pub(crate) fn of_running(

@@ -18,6 +18,7 @@ use std::fmt::Debug;
 use std::io;
 
 use policy::JobId;
+use sys::identity::Identity;
 
 pub(crate) use self::choice::StopMeans;
 pub use self::choice::{Obstacle, find_stop_mechanism};
@@ -27,15 +28,17 @@ use self::sched_idle::SchedIdle;
 use self::signals::Signals;
 use self::weights::Weights;
 pub(crate) use self::weights::weighted_group;
-use crate::lowering::LowerBy;
 use crate::process_list::ProcessList;
-use crate::state::{Job, StopBy, StopMechanism};
+use crate::restraint::{LowerBy, StopBy, StopMechanism};
 
 /// A job of the table, with its processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) id: JobId,
-    pub(crate) job: &'a Job,
+    /// The process that acts for it.
+    pub(crate) agent: Identity,
+    pub(crate) stop_by: Option<&'a StopBy>,
+    pub(crate) lower_by: Option<&'a LowerBy>,
     pub(crate) list: &'a ProcessList,
 }
 
@@ -113,16 +116,16 @@ impl Mechanisms {
 
     /// Uses the mechanism that stops a job. Before its ranks have started, there is none.
     fn stopping(&mut self, target: &Target<'_>, step: Step) -> io::Result<()> {
-        target.job.stop_by.as_ref().map_or(Ok(()), |stop_by| step(self.of(stop_by), target))
+        target.stop_by.map_or(Ok(()), |stop_by| step(self.of(stop_by), target))
     }
 
     /// Uses the mechanism that lowers a job. There is none before that is asked for.
     fn lowering(&mut self, target: &Target<'_>, step: Step) -> io::Result<()> {
-        let mechanism: &mut dyn Mechanism = match target.job.lower_by {
+        let mechanism: &mut dyn Mechanism = match target.lower_by {
             None => return Ok(()),
             Some(LowerBy::Weight { .. }) => &mut self.weights,
             Some(LowerBy::SchedIdle) => &mut SchedIdle,
-            Some(LowerBy::Nice { ordinary }) => &mut Nice { ordinary },
+            Some(&LowerBy::Nice { ordinary }) => &mut Nice { ordinary },
         };
         step(mechanism, target)
     }

@@ -14,7 +14,10 @@ use sys::identity::Identity;
 use sys::task_group::TaskGroup;
 
 use self::queue::Queued;
-use crate::lowering::{CannotLower, LowerBy};
+use crate::lowering::CannotLower;
+use crate::mechanisms::Target;
+use crate::process_list::ProcessList;
+use crate::restraint::{LowerBy, StopBy};
 use crate::topology::Topology;
 
 mod queue;
@@ -63,42 +66,6 @@ pub struct Job {
     pub stop_by: Option<StopBy>,
     /// How it is lowered. `None` if that was never asked for.
     pub lower_by: Option<LowerBy>,
-}
-
-/// How a job is stopped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StopBy {
-    /// The mechanism.
-    pub mechanism: StopMechanism,
-    /// The path of the job's control group below the mount point, for a mechanism that needs one.
-    pub group: Option<String>,
-}
-
-/// A mechanism to stop jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StopMechanism {
-    /// `cgroup.freeze`, version 2 of control groups.
-    Freeze,
-    /// The freezer of version 1.
-    Freezer,
-    /// Signals to each process.
-    Signals,
-}
-
-impl StopMechanism {
-    /// All mechanisms, the best first.
-    pub const ALL: [StopMechanism; 3] = [StopMechanism::Freeze, StopMechanism::Freezer, StopMechanism::Signals];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            StopMechanism::Freeze => "freeze",
-            StopMechanism::Freezer => "freezer",
-            StopMechanism::Signals => "signals",
-        }
-    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -462,6 +429,12 @@ impl State {
 }
 
 impl Job {
+    /// The job with this number and these processes, for mechanisms.
+    pub(crate) fn target<'a>(&'a self, id: JobId, list: &'a ProcessList) -> Target<'a> {
+        let (stop_by, lower_by) = (self.stop_by.as_ref(), self.lower_by.as_ref());
+        Target { id, agent: self.agent, stop_by, lower_by, list }
+    }
+
     /// The process that acts for the job.
     pub fn agent(&self) -> Identity {
         self.agent

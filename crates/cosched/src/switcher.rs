@@ -7,11 +7,11 @@ use std::io;
 use policy::gang::Action;
 use policy::{Instant, JobId, Span};
 
-use crate::lowering::LowerBy;
 use crate::mechanisms::{Mechanisms, Target};
 use crate::priority::Priority;
 use crate::process_list::ProcessList;
 use crate::processes::{cpu_of, threads};
+use crate::restraint::LowerBy;
 use crate::state::{Job, State};
 use crate::table::Table;
 
@@ -48,7 +48,7 @@ impl Switcher {
         let mut failed = None;
         let mut enforce = |action: Option<Action>, step: Step| {
             for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
-                if let Err(why) = step(mechanisms, &Target { id, job, list }) {
+                if let Err(why) = step(mechanisms, &job.target(id, list)) {
                     failed.get_or_insert((id, why));
                 }
             }

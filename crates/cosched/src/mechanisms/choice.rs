@@ -5,7 +5,7 @@ use std::io;
 use sys::containment::JobGroup;
 
 use super::freezers::Freezer;
-use crate::state::{StopBy, StopMechanism};
+use crate::restraint::{StopBy, StopMechanism};
 
 /// The means of a process to stop its job. A group that it has is removed when this is dropped.
 #[derive(Debug)]

@@ -94,8 +94,8 @@ impl Freezers {
     }
 
     fn open(&self, target: &Target<'_>) -> io::Result<Control> {
-        let group = target.job.stop_by.as_ref().and_then(|stop_by| stop_by.group.as_deref()).unwrap_or_default();
-        control_of_job(&self.freezer.hierarchy()?, group, target.job.agent().pid, self.freezer.file)
+        let group = target.stop_by.and_then(|stop_by| stop_by.group.as_deref()).unwrap_or_default();
+        control_of_job(&self.freezer.hierarchy()?, group, target.agent.pid, self.freezer.file)
     }
 }
 

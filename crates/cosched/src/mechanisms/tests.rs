@@ -47,7 +47,7 @@ impl Subject {
 
     fn apply(&mut self, step: fn(&mut dyn Mechanism, &Target<'_>) -> io::Result<()>) -> io::Result<()> {
         let (id, job) = self.state.jobs().next().unwrap();
-        step(self.mechanisms.of(job.stop_by.as_ref().unwrap()), &Target { id, job, list: &self.list })
+        step(self.mechanisms.of(job.stop_by.as_ref().unwrap()), &job.target(id, &self.list))
     }
 
     fn restrain(&mut self) {
@@ -193,11 +193,11 @@ fn a_job_whose_group_is_not_to_be_reached_goes_on_and_that_is_said_once() {
     let own = Child::start(testing::command("sleep").arg("1000"));
     for mechanism in FREEZERS {
         let works = StopMeans::prepare(Some(mechanism)).is_ok();
-        for group in [None, Some(""), Some("/"), Some("rowlock-job-1-x"), Some("../sys")] {
+        for group in [None, Some(""), Some("/"), Some("rowlock-job-1-x"), Some("../rowlock-job-1-x")] {
             let stop_by = StopBy { mechanism, group: group.map(str::to_owned) };
             let (state, list, mut mechanisms) = (state_with(Some(stop_by)), list(), Mechanisms::default());
             let (id, job) = state.jobs().next().unwrap();
-            let (target, of) = (Target { id, job, list: &list }, mechanisms.of(job.stop_by.as_ref().unwrap()));
+            let (target, of) = (job.target(id, &list), mechanisms.of(job.stop_by.as_ref().unwrap()));
             let why = of.restrain(&target).unwrap_err();
             assert!(!works || why.kind() == io::ErrorKind::InvalidInput, "{group:?}: {why}");
             of.release(&target).unwrap();

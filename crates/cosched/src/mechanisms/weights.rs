@@ -16,7 +16,7 @@ use sys::containment::{JobGroup, control_of_job};
 use sys::files::Control;
 
 use super::{Mechanism, Target};
-use crate::lowering::LowerBy;
+use crate::restraint::LowerBy;
 
 /// The weights in one version of control groups.
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +72,11 @@ struct Open {
 
 impl Open {
     fn of(target: &Target<'_>) -> io::Result<Open> {
-        let Some(LowerBy::Weight { version, group }) = &target.job.lower_by else {
+        let Some(LowerBy::Weight { version, group }) = target.lower_by else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let scale = SCALES.into_iter().find(|scale| scale.version == *version).ok_or(io::ErrorKind::InvalidInput)?;
-        let control = control_of_job(&scale.hierarchy()?, group, target.job.agent().pid, scale.file)?;
+        let control = control_of_job(&scale.hierarchy()?, group, target.agent.pid, scale.file)?;
         Ok(Open { scale, control, is_used: true })
     }
 

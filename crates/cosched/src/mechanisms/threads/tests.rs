@@ -11,14 +11,14 @@ use sys::priorities::check_idle_and_back;
 use sys::scheduling::{Attributes, Policy, Thread, attributes, nice, set_nice, set_policy};
 
 use super::*;
-use crate::lowering::LowerBy;
 use crate::mechanisms::Mechanisms;
 use crate::mechanisms::tests::state_with;
 use crate::process_list::ProcessList;
 use crate::process_list::tests::list;
 use crate::processes::tests::{identity, state, until};
 use crate::processes::threads;
-use crate::state::{State, StopBy, StopMechanism};
+use crate::restraint::{LowerBy, StopBy, StopMechanism};
+use crate::state::State;
 
 /// A job with one process, and the mechanisms for it.
 struct Subject {
@@ -40,12 +40,12 @@ impl Subject {
     }
 
     fn act(&mut self, step: fn(&mut Mechanisms, &Target<'_>) -> io::Result<()>) {
-        let target = Target { id: self.id, job: self.state.job(self.id).unwrap(), list: &self.list };
+        let target = self.state.job(self.id).unwrap().target(self.id, &self.list);
         step(&mut self.mechanisms, &target).unwrap();
     }
 
     fn target(&self) -> Target<'_> {
-        Target { id: self.id, job: self.state.job(self.id).unwrap(), list: &self.list }
+        self.state.job(self.id).unwrap().target(self.id, &self.list)
     }
 
     /// Policy and nice value of all of its threads.

@@ -36,7 +36,7 @@ impl Subject {
 
     fn act(&mut self, step: Step) -> io::Result<()> {
         let (id, job) = self.state.jobs().next().unwrap();
-        step(&mut self.mechanisms, &Target { id, job, list: &list() })
+        step(&mut self.mechanisms, &job.target(id, &list()))
     }
 
     fn group(&self) -> &JobGroup {
