@@ -168,8 +168,8 @@ fn fetch(blocked: &libc::sigset_t, deadline: Option<Instant>) -> io::Result<Opti
             libc::timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
         });
         let timeout = timeout.as_ref().map_or(null(), from_ref);
-        // SAFETY: the set is initialized, and there is room for one `siginfo_t`. The timeout is null
-        // or refers to one.
+        // SAFETY: the set is initialized, and there is room for one `siginfo_t`. The timeout is
+        // null or refers to one.
         let number = unsafe { libc::sigtimedwait(blocked, about.as_mut_ptr(), timeout) };
         if number > 0 {
             // SAFETY: it has been written, and zeros would be valid as well.

@@ -1,8 +1,8 @@
 //! The task group of a process: the threads among which the kernel divides CPU time by priority.
 //!
-//! A nice value, `SCHED_IDLE` or the weight of a control group says nothing to threads of other task
-//! groups. A control group with a CPU share of its own is one. Outside of these, each session is one
-//! (autogroup), unless that is switched off.
+//! A nice value, `SCHED_IDLE` or the weight of a control group says nothing to threads of other
+//! task groups. A control group with a CPU share of its own is one. Outside of these, each session
+//! is one (autogroup), unless that is switched off.
 
 use std::fmt;
 use std::fs;

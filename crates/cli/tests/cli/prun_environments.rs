@@ -239,8 +239,8 @@ fn a_job_starts_completely_or_not_at_all_however_little_shared_memory_there_is()
     let output = output.expect_success();
     let mut lines: Vec<&str> = output.stdout.lines().collect();
     assert_eq!(lines.len(), 60, "{output}");
-    // At first it is refused in one line, and then it succeeds without a word. In between, there may
-    // be too little for the last change of the table.
+    // At first it is refused in one line, and then it succeeds without a word. In between, there
+    // may be too little for the last change of the table.
     lines.dedup();
     lines.retain(|&line| line != "0 1");
     assert_eq!(lines, ["1 1", "0 0"], "{output}");

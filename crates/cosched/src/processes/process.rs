@@ -26,8 +26,8 @@
 //!
 //! A process that a user continues during its stop runs until the next boundary, which stops it
 //! again. One that a debugger attaches to during its stop keeps its mark, and is continued when the
-//! debugger is gone. It may leave the SIGSTOP by which it has attached: that is pending for a thread
-//! and not for the process, and no user's stop.
+//! debugger is gone. It may leave the SIGSTOP by which it has attached: that is pending for a
+//! thread and not for the process, and no user's stop.
 //!
 //! # The races that remain
 //!

@@ -24,8 +24,8 @@ impl SliceTable {
         &self.placed
     }
 
-    /// This table, which is empty, with these jobs, whose cells are on the mesh, in the order in which they were placed, and
-    /// slices. No job waits or moves.
+    /// This table, which is empty, with these jobs, whose cells are on the mesh, in the order in
+    /// which they were placed, and slices. No job waits or moves.
     ///
     /// The slices need not be the result of a history: a job may be missing in one that has room.
     ///

@@ -62,8 +62,8 @@ fn a_program_is_in_the_group_with_all_that_it_starts_and_its_keeper_is_not() {
     }
 }
 
-/// Starts this test as a process that calls [`run_frozen_job`], in each hierarchy. Then calls `kill`
-/// with its id, and `after` until the group is gone.
+/// Starts this test as a process that calls [`run_frozen_job`], in each hierarchy. Then calls
+/// `kill` with its id, and `after` until the group is gone.
 fn expect_end(mut this: Command, kill: impl Fn(u32), after: impl Fn(&Hierarchy)) {
     for (number, (hierarchy, ..)) in freezers().into_iter().enumerate() {
         let mut child = testing::Child::start_piped(this.env("NUMBER", number.to_string()));
