@@ -47,9 +47,10 @@ impl Shell<'_> {
         self.start(&format!("'{}' prun --wait none {words} -- sh -c '{script}'", env!("CARGO_BIN_EXE_rowlock")));
         until(|| self.table.jobs().len() > before);
         let agent = agent(&self.table.jobs()[before]);
-        // A process that is stopped before it has executed its program would not be a rank yet.
+        // A process that is stopped before it has executed its program would not be a rank yet, and
+        // an agent that does not await stops yet would not say that the job is suspended.
         let has_begun = |rank: &u32| name(*rank).trim() != "rowlock";
-        until(|| ranks(agent).iter().filter(|rank| has_begun(rank)).count() == ranks_expected);
+        until(|| ranks(agent).iter().filter(|rank| has_begun(rank)).count() == ranks_expected && awaits_stops(agent));
         agent
     }
 
@@ -71,6 +72,14 @@ impl Shell<'_> {
 
 fn agent(job: &Value) -> u32 {
     job["agent"].as_u64().unwrap().try_into().unwrap()
+}
+
+/// Whether an agent blocks SIGTSTP, to fetch it.
+fn awaits_stops(agent: u32) -> bool {
+    const TSTP: u64 = 1 << 19;
+    let status = std::fs::read_to_string(format!("/proc/{agent}/status")).unwrap_or_default();
+    let blocked = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigBlk:")?.trim(), 16).ok());
+    blocked.is_some_and(|blocked| blocked & TSTP != 0)
 }
 
 /// Whether a process belongs to the foreground process group of its terminal.
