@@ -74,12 +74,10 @@ fn agent(job: &Value) -> u32 {
     job["agent"].as_u64().unwrap().try_into().unwrap()
 }
 
-/// Whether an agent blocks SIGTSTP, to fetch it.
+/// Whether an agent awaits stops: before, it starts a thread of this name.
 fn awaits_stops(agent: u32) -> bool {
-    const TSTP: u64 = 1 << 19;
-    let status = std::fs::read_to_string(format!("/proc/{agent}/status")).unwrap_or_default();
-    let blocked = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigBlk:")?.trim(), 16).ok());
-    blocked.is_some_and(|blocked| blocked & TSTP != 0)
+    let threads = std::fs::read_dir(format!("/proc/{agent}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok()).any(|name| name == "agent\n")
 }
 
 /// Whether a process belongs to the foreground process group of its terminal.

@@ -63,18 +63,19 @@ impl Remover {
         let mut mask = every_signal();
         // SAFETY: the sets are initialized. After the fork of a process that may have several
         // threads, `remove` makes system calls and uses only its own memory, as does the attempt.
-        let process = unsafe {
+        let (process, why) = unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
             let process = libc::fork();
             if process == 0 {
                 remove(within, end.as_fd(), timeout, attempt);
             }
+            let why = io::Error::last_os_error();
             libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
-            process
+            (process, why)
         };
-        match Pid::from_raw(process) {
-            Some(started) if process > 0 => Ok(Remover { lifeline: Some(lifeline), _end: end, process: started }),
-            _ => Err(io::Error::last_os_error()),
+        match Pid::from_raw(process.max(0)) {
+            Some(process) => Ok(Remover { lifeline: Some(lifeline), _end: end, process }),
+            None => Err(why),
         }
     }
 
