@@ -322,6 +322,8 @@ fn signals_reach_the_program() {
 fn the_parent_stops_and_continues_with_the_program() {
     let waiting = Waiting::start(&["--report", "sh", "-c", "echo $$; exec cat"]);
     let (parent, program) = (waiting.child.id().to_string(), waiting.line.clone());
+    // Before, a stop signal stops it alone.
+    until(|| fs::read_to_string(format!("/proc/{parent}/wchan")).unwrap().contains("sigtimedwait"));
     for _ in 0..2 {
         waiting.send(SIGTSTP);
         until(|| state(&program) == Some('T') && state(&parent) == Some('T'));

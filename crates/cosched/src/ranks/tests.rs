@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_current_process_group, kill_process_group, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sys::signals::forwarded;
 use testing::{Child, isolated_by};
 
@@ -14,14 +14,10 @@ use super::*;
 ///
 /// The harness runs a test beside its main thread. That must not take the signals, so they are
 /// blocked from the start.
-fn own(this: Command) -> Command {
-    own_blocking(this, &forwarded().chain([Signal::CHILD.as_raw()]).collect::<Vec<_>>())
-}
-
-/// As `own`, but blocks only these signals.
-fn own_blocking(mut this: Command, numbers: &[i32]) -> Command {
-    let _outer = BlockedSignals::new(numbers).unwrap();
-    let inner = BlockedSignals::new(numbers).unwrap();
+fn own(mut this: Command) -> Command {
+    let numbers: Vec<i32> = forwarded().chain([Signal::CHILD.as_raw()]).collect();
+    let _outer = BlockedSignals::new(&numbers).unwrap();
+    let inner = BlockedSignals::new(&numbers).unwrap();
     inner.unblock_in(&mut this);
     this.process_group(0);
     this
@@ -80,12 +76,6 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
 
 fn is_stopped(process: u32) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(") T "))
-}
-
-fn is_pending(process: u32, signal: Signal) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let pending = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("ShdPnd:")?.trim(), 16).ok());
-    pending.is_some_and(|pending| pending >> (signal.as_raw() - 1) & 1 == 1)
 }
 
 /// A loop that ends only by a signal, and reacts to others at once.
@@ -377,39 +367,6 @@ fn a_stop_signal_stops_the_ranks_and_this_process_until_it_is_continued() {
 }
 
 #[test]
-fn a_job_that_is_stopped_while_it_starts_is_not_stopped_again() {
-    isolated_by(
-        |this| {
-            let others = forwarded().filter(|number| !STOPS.contains(number)).chain([Signal::CHILD.as_raw()]);
-            let mut child = Child::start_piped(&mut own_blocking(this, &others.collect::<Vec<_>>()));
-            read_until(&mut child, "begun");
-            // The keeper of the rank has told its stop.
-            wait_until(|| is_stopped(child.id()) && is_pending(child.id(), Signal::CHILD));
-            kill_process_group(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::CONT).unwrap();
-            let output = child.wait().expect_exit(3);
-            assert_eq!(output.stdout, "end\n", "no other stop of the job");
-        },
-        || {
-            let place = tempfile::tempdir().unwrap();
-            let begun = place.path().join("begun");
-            let ranks = [format!("echo begun; : > {}; sleep 0.1; exit 3", begun.display()), LOOP.to_owned()];
-            let ranks = ranks.iter().map(|script| shell(script)).collect();
-            let spawn_and_stop = |rank, command: &mut Command| {
-                if rank == 1 {
-                    wait_until(|| begun.exists());
-                    // Here, this process stops.
-                    kill_current_process_group(Signal::TSTP).unwrap();
-                }
-                spawn(rank, command)
-            };
-            println!();
-            let ranks = Ranks::start(ranks, &Io::default(), &[], spawn_and_stop).unwrap();
-            end_as(&ranks.supervise(&mut Says { is_stopped_by_signals: false }, None).unwrap())
-        },
-    );
-}
-
-#[test]
 fn a_rank_that_stops_stops_the_job_unless_by_sigstop() {
     isolated_by(
         |this| {
@@ -475,9 +432,15 @@ fn a_job_that_is_stopped_ends_when_its_time_limit_has_passed() {
 fn an_ignored_request_to_end_is_none() {
     isolated_by(pass, || {
         sys::signals::ignore(Signal::HUP.as_raw()).unwrap();
-        let asks = "trap '' HUP; kill -HUP $(cut -d ' ' -f 4 /proc/$PPID/stat); exit 3";
-        let when = |script| run(&[script, "trap '' HUP; exec sleep 1000"]);
-        let ended = when(asks);
+        let place = tempfile::tempdir().unwrap();
+        let ignores = format!("trap '' HUP; : > {}/ignores; exec sleep 1000", place.path().display());
+        let asks = format!(
+            "until [ -e {}/ignores ]; do sleep 0.01; done
+            trap '' HUP; kill -HUP $(cut -d ' ' -f 4 /proc/$PPID/stat); exit 3",
+            place.path().display()
+        );
+        let when = |script: &str| run(&[script, &ignores]);
+        let ended = when(&asks);
         assert_eq!((ended.exit_code(), ended.is_asked), (3, false));
         assert!(ended.cause().is_some());
         assert!(when(&asks.replace("kill -HUP", "kill -TERM")).is_asked);
