@@ -262,7 +262,7 @@ fn ended_row(id: JobId, record: &Record) -> Option<Row> {
     };
     Some(Row {
         job: id.0,
-        agent: record.agent(),
+        agent: record.agent().pid,
         ranks: record.ranks,
         state: "ended",
         how: None,

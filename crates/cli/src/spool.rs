@@ -1,7 +1,7 @@
-//! The spool: what detached jobs have written, and how they have ended, until it is attached.
+//! The spool: the output of detached jobs, and how they have ended, until it is attached.
 //!
-//! It is a folder of this user for each table of jobs, in `XDG_STATE_HOME` or `~/.local/state`. A
-//! job has three files: a record, and its standard output and standard error, which its ranks write
+//! It is a folder of this user for each machine and table of jobs, in `XDG_STATE_HOME` or
+//! `~/.local/state`, which machines may share. A job has three files: a record, and its standard output and standard error, which its ranks write
 //! themselves. Their size is not limited. Before a job starts, its files have no name, so nothing
 //! is left of one that does not start.
 
@@ -17,9 +17,9 @@ use policy::JobId;
 use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
 use sys::files::{Draft, Folder, SharedFolder};
-use sys::identity::Identity;
+use sys::identity::{Identity, boot, machine};
 
-/// How long what nothing attaches is kept after the last output.
+/// How long output that nothing attaches is kept after its last change.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Permissions for this user alone.
 const PRIVATE_FOLDER: u32 = 0o700;
@@ -32,10 +32,12 @@ const STREAMS: [&str; 2] = ["out", "err"];
 #[derive(Clone, Debug)]
 pub(crate) struct Spool(Folder);
 
-/// What is known of a detached job.
+/// The facts about a detached job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
+    /// Processes of different boots can have the same identity.
+    boot: String,
     pid: u32,
     started: u64,
     pub(crate) command: String,
@@ -51,33 +53,33 @@ struct Ended {
     seconds: f64,
 }
 
-/// What a detached job does.
+/// Whether and how a detached job has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// It runs.
     None,
     /// It has ended with this status, after so many seconds.
     Ended(ExitStatus, f64),
-    /// Its agent was killed.
+    /// Its agent was killed, or the machine was restarted.
     Killed,
 }
 
 impl Record {
     pub(crate) fn new(command: String, ranks: u32) -> Record {
         let Identity { pid, started } = Identity::own();
-        Record { pid, started, command, ranks, ended: None }
+        Record { boot: boot(), pid, started, command, ranks, ended: None }
     }
 
     pub(crate) fn end(&self) -> End {
         match self.ended {
             Some(Ended { status, seconds }) => End::Ended(ExitStatus::from_raw(status), seconds),
-            None if Identity { pid: self.pid, started: self.started }.is_alive() => End::None,
+            None if self.boot == boot() && self.agent().is_alive() => End::None,
             None => End::Killed,
         }
     }
 
-    pub(crate) fn agent(&self) -> u32 {
-        self.pid
+    pub(crate) fn agent(&self) -> Identity {
+        Identity { pid: self.pid, started: self.started }
     }
 }
 
@@ -115,13 +117,16 @@ impl Spool {
 
     /// Files for standard output and standard error, which have no names yet.
     pub(crate) fn files(&self) -> io::Result<[Draft; 2]> {
-        let create = || Draft::create(&self.0, Mode::from_raw_mode(PRIVATE_FILE));
+        let create = || {
+            let file = Draft::create(&self.0, Mode::from_raw_mode(PRIVATE_FILE))?;
+            file.append().map(|()| file)
+        };
         Ok([create()?, create()?])
     }
 
     /// Says that a job has started whose output goes to these files.
     pub(crate) fn add(&self, job: JobId, record: &Record, files: [Draft; 2]) -> io::Result<()> {
-        // What is there has the number of this job, and another table.
+        // Another table has given this number to a job before.
         self.remove(job);
         self.write(job, record)?;
         for (file, end) in files.into_iter().zip(STREAMS) {
@@ -183,12 +188,16 @@ fn path(place: &Path) -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     let table = place.to_string_lossy().replace('/', "-");
-    Some(state.join("rowlock/jobs").join(format!("{}{table}", SharedFolder::common_name())))
+    let table = format!("{}{table}", SharedFolder::common_name());
+    Some(state.join("rowlock/jobs").join(machine()).join(table))
 }
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     fn spool(folder: &Path) -> Spool {
@@ -218,6 +227,33 @@ mod tests {
         let mut record = Record::new(String::new(), 1);
         record.started -= 1;
         assert!(matches!(record.end(), End::Killed));
+    }
+
+    #[test]
+    fn a_job_of_another_boot_has_ended() {
+        let mut record = Record::new(String::new(), 1);
+        assert!(matches!(record.end(), End::None));
+        record.boot.push('0');
+        assert!(matches!(record.end(), End::Killed));
+    }
+
+    #[test]
+    fn each_machine_has_a_spool_of_its_own() {
+        let path = path(Path::new("/dev/shm")).unwrap();
+        assert!(path.iter().any(|part| part == machine().as_str()), "{}", path.display());
+    }
+
+    #[test]
+    fn output_is_appended_to_that_of_others_in_the_same_file() {
+        let place = tempfile::tempdir().unwrap();
+        let [file, _] = spool(place.path()).files().unwrap();
+        let path = format!("/proc/self/fd/{}", file.file().as_raw_fd());
+        let mut other = File::options().append(true).open(&path).unwrap();
+        for text in ["1", "2"] {
+            file.file().write_all(text.as_bytes()).unwrap();
+            other.write_all(text.as_bytes()).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1122");
     }
 
     #[test]

@@ -28,7 +28,7 @@ const INTERVAL: Span = Span::from_millis(500);
 /// The signals that end the wait.
 const REQUESTS_TO_END: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-/// What a job that waits needs from its process.
+/// The needs of a job that waits, which its process meets.
 pub trait Waiting: Send {
     /// It has to wait. This is called at most once.
     fn begin(&mut self, state: &State, job: JobId);

@@ -60,7 +60,7 @@ pub struct Job {
     pub cells: Option<Rectangle>,
     /// The memory that it has claimed, in bytes.
     pub memory: Option<u64>,
-    /// What it asks for, as long as it waits in the queue.
+    /// Its request, as long as it waits in the queue.
     queued: Option<Queued>,
     /// How it is stopped. `None` until its ranks have started: agents leave it alone until then.
     pub stop_by: Option<StopBy>,

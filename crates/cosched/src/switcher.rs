@@ -98,7 +98,7 @@ impl Switcher {
     }
 }
 
-/// What mechanisms are to do with a job.
+/// A step of a switch, which mechanisms take for a job.
 type Step = fn(&mut Mechanisms, &Target<'_>) -> io::Result<()>;
 
 /// All jobs whose lists can be read.

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
+use rustix::system::uname;
 
 /// A process, distinguished by its start time from all others with the same ID.
 ///
@@ -42,6 +43,18 @@ impl Identity {
 /// Processes in different namespaces know one process by different IDs.
 pub fn pid_namespace() -> u64 {
     rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino)
+}
+
+/// A name of this machine, which other machines do not have, and which it keeps when it is
+/// restarted. It may be part of a path.
+pub fn machine() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    format!("{}-{}", uname().nodename().to_string_lossy(), id.trim()).replace('/', "-")
+}
+
+/// The id of the time since the machine was started. Empty if the kernel does not tell it.
+pub fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// Fields of `/proc/PID/stat`, or of `/proc/PID/task/TID/stat`.

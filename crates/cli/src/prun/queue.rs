@@ -1,4 +1,4 @@
-//! What `rowlock prun` says and reads while its job waits in the queue.
+//! The wait of a job in the queue: messages of `rowlock prun`, and the memory that it finds.
 
 use cosched::{State, Waiting};
 use policy::JobId;

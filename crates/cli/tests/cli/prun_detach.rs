@@ -27,9 +27,8 @@ fn start(table: &Table, options: &[&str], script: &str) -> String {
 
 /// The files that are kept of detached jobs.
 fn kept(table: &Table) -> Vec<PathBuf> {
-    let folders = fs::read_dir(table.place().join("state/rowlock/jobs")).into_iter().flatten();
-    let files = folders.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
-    files.map(|file| file.unwrap().path()).collect()
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries(table.place().join("state/rowlock/jobs")).flat_map(entries).flat_map(entries).collect()
 }
 
 fn job(table: &Table, number: &str) -> Option<Value> {
@@ -78,6 +77,15 @@ fn the_end_of_a_job_is_kept_and_its_number_not_used_again() {
     lines.sort_unstable();
     assert_eq!(lines.last(), Some(&"[1] here"), "{output}");
     output.expect_stderr("rank 1 has failed");
+    expect_nothing(&table);
+}
+
+#[test]
+fn output_of_ranks_that_open_their_output_again_is_not_overwritten() {
+    let table = Table::new();
+    let number = start(&table, &["-n", "1"], "echo one; echo two >>/dev/stdout; echo three");
+    let output = testing::run(&mut table.rowlock(&["attach", &number])).expect_success();
+    assert_eq!(output.stdout, "one\ntwo\nthree\n");
     expect_nothing(&table);
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Entering, Job, State, StateError};
 
-/// What a job in the queue asks for.
+/// The request of a job in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Queued {

@@ -53,7 +53,7 @@ impl SliceTable {
         };
         let found = self.avoided().find_map(|avoided| rooms().find_map(|room| beside(&room, &avoided)));
         let found = found.or_else(|| beside(&empty, &[])).or_else(|| self.nearest(own, request, &empty, &empty));
-        // What the mesh can hold has room on an empty one.
+        // A request that the mesh can hold has room on an empty one.
         Ok(found.unwrap_or(own))
     }
 

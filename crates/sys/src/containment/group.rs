@@ -70,7 +70,7 @@ impl Group {
     /// no groups here, or if one would harm.
     pub(super) fn within_own(suffix: &str) -> Option<Group> {
         let own = Hierarchy::all().into_iter().find(|hierarchy| hierarchy.version == 2)?.folder;
-        // What is mounted may be another part of the hierarchy.
+        // Another part of the hierarchy may be mounted here.
         let processes = fs::read_to_string(own.join("cgroup.procs")).ok()?;
         let is_own = processes.lines().any(|id| id.parse() == Ok(std::process::id()));
         if is_own && is_harmless_within(&own) { Group::within(own.to_str()?, suffix) } else { None }

@@ -80,7 +80,7 @@ impl JobGroup {
         if !hierarchy.is_writable() {
             return fail("may not be changed by this user");
         }
-        // What is mounted may be another part of the hierarchy.
+        // Another part of the hierarchy may be mounted here.
         let processes = fs::read_to_string(folder.join("cgroup.procs"))?;
         if !processes.lines().any(|id| id.parse() == Ok(std::process::id())) {
             return fail("does not contain this process");

@@ -52,7 +52,8 @@ pub(super) struct Record {
     name: CString,
     /// The group of the program, if one is allowed.
     pub(super) group: Option<Group>,
-    /// What is in the file: the mark and, in a second line, the path of the group around that one.
+    /// The content of the file: the mark and, in a second line, the path of the group around that
+    /// one.
     text: String,
 }
 

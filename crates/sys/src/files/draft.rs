@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, renameat, renameat_with, statat,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, fcntl_setfl, flock, linkat, renameat, renameat_with, statat,
     unlinkat,
 };
 use rustix::io::Errno;
@@ -74,6 +74,15 @@ impl Draft {
     /// The file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Lets all that is written by this descriptor and its duplicates go to the end of the file, even
+    /// if others have written to it meanwhile.
+    ///
+    /// # Errors
+    /// If the system reports one.
+    pub fn append(&self) -> io::Result<()> {
+        Ok(fcntl_setfl(&self.file, OFlags::APPEND)?)
     }
 
     /// Keeps the file without a name: it vanishes when it is closed.
