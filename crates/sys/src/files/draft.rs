@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, fcntl_setfl, flock, linkat, renameat, renameat_with, statat,
-    unlinkat,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, fcntl_setfl, flock, linkat, renameat, renameat_with,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 
