@@ -145,9 +145,12 @@ impl Spool {
         self.0.replace(&name(job, RECORD), &serde_json::to_vec(record)?, Some(PRIVATE_FILE))
     }
 
-    /// The standard output and standard error of a job, from the beginning.
-    pub(crate) fn open(&self, job: JobId) -> [Option<File>; 2] {
-        STREAMS.map(|end| File::open(self.0.path().join(name(job, end))).ok())
+    /// Opens the standard output and standard error of a job, unless they are open. They get their
+    /// names after its record.
+    pub(crate) fn open(&self, job: JobId, streams: &mut [Option<File>; 2]) {
+        for (stream, end) in streams.iter_mut().zip(STREAMS).filter(|(stream, _)| stream.is_none()) {
+            *stream = File::open(self.0.path().join(name(job, end))).ok();
+        }
     }
 
     /// Forgets a job.
@@ -194,14 +197,21 @@ fn path(place: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests write files as they like")]
-mod tests {
+pub(crate) mod tests {
     use std::io::Write;
     use std::os::fd::AsRawFd;
 
     use super::*;
 
-    fn spool(folder: &Path) -> Spool {
+    pub(crate) fn spool(folder: &Path) -> Spool {
         Spool(Folder::create_private(folder, PRIVATE_FOLDER).unwrap())
+    }
+
+    /// The record of a job whose agent was killed.
+    pub(crate) fn killed() -> Record {
+        let mut record = Record::new(String::new(), 1);
+        record.started -= 1;
+        record
     }
 
     #[test]
@@ -213,7 +223,9 @@ mod tests {
         let record = Record::new("a b".to_owned(), 2);
         spool.add(JobId(3), &record, files).unwrap();
         assert!(matches!(spool.record(JobId(3)).unwrap().end(), End::None));
-        assert!(spool.open(JobId(3)).iter().all(Option::is_some));
+        let mut streams = [None, None];
+        spool.open(JobId(3), &mut streams);
+        assert!(streams.iter().all(Option::is_some));
         let status = ExitStatus::from_raw(3 << 8);
         spool.set_ended(JobId(3), record, status, Duration::from_secs(1)).unwrap();
         assert!(matches!(spool.jobs()[..], [(JobId(3), ref record)] if
@@ -224,9 +236,7 @@ mod tests {
 
     #[test]
     fn a_job_whose_agent_ended_without_a_word_was_killed() {
-        let mut record = Record::new(String::new(), 1);
-        record.started -= 1;
-        assert!(matches!(record.end(), End::Killed));
+        assert!(matches!(killed().end(), End::Killed));
     }
 
     #[test]

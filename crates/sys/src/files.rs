@@ -46,6 +46,7 @@ use rustix::process::geteuid;
 pub(crate) use draft::some_name;
 pub use draft::{Draft, PREFIX, remove_leftovers};
 pub use folder::Folder;
+pub use lock::is_locked;
 pub(crate) use lock::{create_locked, lock_leftover};
 pub use replacement::Replacement;
 pub use shared_folder::SharedFolder;

@@ -105,6 +105,19 @@ fn ctrl_c_ends_the_attachment_and_not_the_job() {
 }
 
 #[test]
+fn a_reader_of_the_output_may_leave() {
+    let table = Table::new();
+    let number = start(&table, &["-n", "1"], "echo here");
+    until(|| job(&table, &number).is_some_and(|job| job["state"] == "ended"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = testing::run(table.rowlock(&["attach", &number]).stdout(writer)).expect_success();
+    assert_eq!(output.stderr, "");
+    testing::run(&mut table.rowlock(&["attach", &number])).expect_success().expect_stdout("here");
+    expect_nothing(&table);
+}
+
+#[test]
 fn a_detached_job_can_be_killed_and_one_that_is_not_detached_cannot_be_attached() {
     let table = Table::new();
     let number = start(&table, &["-n", "1"], SPIN);
@@ -138,6 +151,9 @@ fn a_job_that_waits_ends_with_the_command_that_starts_it() {
     for signal in [9, 2] {
         let waiting = Child::start(&mut detach(&table, &["--queue", "--cpus", cpu()], "echo never"));
         until(|| table.jobs().len() == 2);
+        let number = table.jobs()[1]["job"].to_string();
+        let refused = testing::run(&mut table.rowlock(&["attach", &number])).expect_exit(2);
+        refused.expect_stderr(&format!("job {number} waits in the queue"));
         waiting.send(signal);
         waiting.wait_until_ended();
         until(|| table.jobs().len() == 1);

@@ -40,6 +40,16 @@ pub(crate) fn lock_leftover(folder: impl AsFd, name: &CStr) -> Result<Option<Fil
     Ok(has_name(&file, folder, name).then_some(file))
 }
 
+/// Whether a process has locked an open file: the one that has created it, or another one that has
+/// inherited its descriptor.
+pub fn is_locked(file: impl AsFd) -> bool {
+    let locked = retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared));
+    if locked.is_ok() {
+        let _ = flock(&file, FlockOperation::Unlock);
+    }
+    locked == Err(Errno::WOULDBLOCK)
+}
+
 /// Whether an open file or folder has this name in a folder.
 pub(super) fn has_name(file: impl AsFd, folder: impl AsFd, name: impl Arg) -> bool {
     let named = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
