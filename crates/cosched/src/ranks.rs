@@ -24,8 +24,9 @@ use std::time::Instant;
 use rustix::process::Pid;
 use sys::containment::{Contained, JobGroup, Manner, contain_in};
 use sys::cpus::{AffinityError, bind_in};
+use sys::deferred_stops::DeferredStops;
 use sys::descriptors::Limit;
-use sys::signals::{BlockedSignals, STOPS};
+use sys::signals::BlockedSignals;
 
 use self::relay::{Relay, Stream};
 pub use self::supervision::{Ended, Listener, TIMED_OUT};
@@ -193,13 +194,14 @@ impl Ranks {
             prepared.push((rank, command, lifeline));
         }
         let mut streams = [Vec::new(), Vec::new()];
+        let deferred = DeferredStops::new()?;
         for (rank, mut command, lifeline) in prepared {
             let mut child = spawn(rank, &mut command).map_err(|why| StartError::Rank { rank, why })?;
             streams[0].extend(child.stdout.take().map(|pipe| Stream::new(rank, pipe.into())));
             streams[1].extend(child.stderr.take().map(|pipe| Stream::new(rank, pipe.into())));
             started.ranks.push(Rank { process: Contained::new(child, lifeline), ended: None, has_stopped: false });
         }
-        started.signals.block(&STOPS)?;
+        drop(deferred);
         if io.output == Output::Labelled {
             started.relay = Relay::start(streams)?;
         }

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use counters::{ProcessReport, Region, RegionError};
 use rustix::process::{Signal, getpid, kill_process};
 use sys::containment::{Contained, Manner, contain};
-use sys::signals::{BlockedSignals, STOPS, send};
+use sys::deferred_stops::DeferredStops;
+use sys::signals::{BlockedSignals, send};
 
 use crate::invocation::{Invocation, StartError};
 use crate::launch::Launch;
@@ -81,12 +82,13 @@ impl Invocation {
     /// # Errors
     /// If it cannot be started or observed.
     pub fn run(&self, command: &mut Command) -> Result<(ExitStatus, Duration), RunError> {
-        let mut blocked = BlockedSignals::for_start()?;
+        let blocked = BlockedSignals::for_start()?;
         let lifeline = contain(command, Manner::Foreground)?;
         blocked.unblock_in(command);
         let started = Instant::now();
+        let deferred = DeferredStops::new()?;
         let mut program = Contained::new(self.spawn(command)?, lifeline);
-        blocked.block(&STOPS)?;
+        drop(deferred);
         let status = forward_signals(&mut program, &blocked)?;
         Ok((status, started.elapsed()))
     }
@@ -116,12 +118,8 @@ fn forward_signals(program: &mut Contained, blocked: &BlockedSignals) -> io::Res
         }
         if program.next_stop().is_some() {
             // SIGCONT, which ends this stop, is blocked like others and then forwarded, so the
-            // program continues. It may be there already: both were stopped at the start.
-            if blocked.take(Signal::CONT.as_raw())? {
-                let _ = send(program.id(), Signal::CONT.as_raw());
-            } else {
-                kill_process(getpid(), Signal::STOP)?;
-            }
+            // program continues.
+            kill_process(getpid(), Signal::STOP)?;
         }
     }
 }

@@ -9,6 +9,8 @@ pub mod cgroups;
 pub mod containment;
 #[allow(unsafe_code)] // Calls the C library instead of a system call.
 pub mod cpus;
+#[allow(unsafe_code)] // Installs a signal handler.
+pub mod deferred_stops;
 #[allow(unsafe_code)] // Runs async-signal-safe code between fork and exec.
 pub mod descriptors;
 mod errno;

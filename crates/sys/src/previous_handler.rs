@@ -32,6 +32,12 @@ pub(crate) unsafe fn install(
     Ok(())
 }
 
+/// Restores the default action of a signal.
+pub(crate) fn restore_default(signal: libc::c_int) {
+    // SAFETY: the default action runs no code.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 /// The previous action of a signal.
 pub(crate) struct PreviousHandler(libc::sigaction);
 
@@ -44,6 +50,11 @@ impl PreviousHandler {
             libc::sigaction(signal, null(), action.as_mut_ptr());
             action.assume_init()
         })
+    }
+
+    /// Whether the signal has its default action.
+    pub(crate) fn is_default(&self) -> bool {
+        self.0.sa_sigaction == libc::SIG_DFL
     }
 
     /// Whether the signal was ignored explicitly, and not by default.

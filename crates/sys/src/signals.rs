@@ -87,24 +87,8 @@ impl BlockedSignals {
     }
 
     /// Blocks the signals that a process forwards to others that it is about to start, and SIGCHLD.
-    ///
-    /// The [`STOPS`] are to be [blocked](BlockedSignals::block) when the others have executed their
-    /// programs. A terminal sends them to all: it could stop one of these between fork and exec,
-    /// and this process would wait for it instead of stopping as well.
     pub fn for_start() -> io::Result<BlockedSignals> {
-        let numbers = forwarded().chain([libc::SIGCHLD]).filter(|number| !STOPS.contains(number));
-        BlockedSignals::new(&numbers.collect::<Vec<_>>())
-    }
-
-    /// Blocks these signals as well. Fails if one of the numbers is not a signal.
-    pub fn block(&mut self, numbers: &[i32]) -> io::Result<()> {
-        let more = set(numbers)?;
-        for &number in numbers {
-            // SAFETY: the set is initialized; invalid numbers are refused.
-            errno::check(unsafe { libc::sigaddset(&raw mut self.blocked, number) })?;
-        }
-        // SAFETY: the set is initialized.
-        check(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const more, null_mut()) })
+        BlockedSignals::new(&forwarded().chain([libc::SIGCHLD]).collect::<Vec<_>>())
     }
 
     /// Fetches the next signal; blocks until one arrives.
@@ -120,11 +104,6 @@ impl BlockedSignals {
     /// `None` then. A signal that is there already is fetched even if the deadline has passed.
     pub fn next_until(&self, deadline: Instant) -> io::Result<Option<Signal>> {
         fetch(&self.blocked, Some(deadline))
-    }
-
-    /// Fetches this signal, which must be a blocked one, if it is there. Returns whether it was.
-    pub fn take(&self, number: i32) -> io::Result<bool> {
-        Ok(fetch(&set(&[number])?, Some(Instant::now()))?.is_some())
     }
 
     /// Lets one of these signals act on this process as if it were not blocked. A stop signal stops
@@ -155,6 +134,11 @@ impl Drop for BlockedSignals {
         // The set was valid before, so there is no error.
         let _ = restore(&self.before, self.ignored_children);
     }
+}
+
+/// Fetches this signal, which must be a blocked one, if it is there. Returns whether it was.
+pub fn take(number: i32) -> io::Result<bool> {
+    Ok(fetch(&set(&[number])?, Some(Instant::now()))?.is_some())
 }
 
 /// Fetches the next signal of a set that is blocked; blocks until one arrives or the deadline has
@@ -351,15 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn signals_that_are_blocked_later_are_fetched_and_one_is_taken_before_others() {
+    fn one_signal_is_taken_before_others() {
         alone(|| {
-            let mut blocked = BlockedSignals::new(&[libc::SIGUSR1]).unwrap();
-            blocked.block(&[libc::SIGUSR2]).unwrap();
-            raise(libc::SIGUSR2);
+            let blocked = BlockedSignals::new(&[libc::SIGUSR1, libc::SIGUSR2]).unwrap();
             raise(libc::SIGUSR1);
-            assert_eq!([(); 2].map(|()| blocked.take(libc::SIGUSR2).unwrap()), [true, false]);
+            raise(libc::SIGUSR2);
+            assert_eq!([(); 2].map(|()| take(libc::SIGUSR2).unwrap()), [true, false]);
             assert_eq!(blocked.next().unwrap().number, libc::SIGUSR1);
-            assert!(blocked.block(&[0]).is_err());
         });
     }
 

@@ -129,8 +129,9 @@ fn ctrl_z_stops_a_job_that_is_being_started() {
         shell.terminal.type_keys(CTRL_Z);
         until(|| crate::prun::state(agent) == Some('T'));
         shell.answer();
+        until(|| ranks(agent).len() == 64 && are_stopped(agent));
         shell.start("fg");
-        until(|| ranks(agent).len() == 64);
+        until(|| are_running(agent));
         shell.terminal.type_keys(CTRL_C);
         until(|| table.jobs().len() == before);
         shell.answer();

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal as Number;
 use sys::alarm::Alarm;
-use sys::signals::{STOPS, Signal, is_ignored, send};
+use sys::signals::{STOPS, Signal, is_ignored, send, take};
 
 use super::Ranks;
 
@@ -231,11 +231,6 @@ impl Ranks {
     /// Stops the job because of a signal, and returns when it has been continued, or at the
     /// deadline.
     fn suspend(&mut self, signal: Signal, deadline: Option<Instant>, listener: &mut impl Listener) -> io::Result<()> {
-        // All may have been stopped and continued while they were started.
-        if self.signals.take(Number::CONT.as_raw())? {
-            self.continue_in_turn(listener);
-            return Ok(());
-        }
         let was_stopped = listener.is_stopped_by_signals();
         listener.suspend();
         // A rank that has stopped already forgets it when it continues.
@@ -245,7 +240,7 @@ impl Ranks {
             let _alarm = deadline.map(|deadline| Alarm::new(Number::CONT.as_raw(), deadline).ok());
             self.signals.act(signal.number)?;
             // The one that has continued this process: ranks may soon be stopped again.
-            self.signals.take(Number::CONT.as_raw())?;
+            take(Number::CONT.as_raw())?;
         }
         self.continue_ranks();
         listener.resume();

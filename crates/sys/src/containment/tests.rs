@@ -22,8 +22,8 @@ fn read(contained: &mut Contained, length: usize) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The process group and the session of a process: "0" each if its leader is in an outer PID
-/// namespace, which `rustix` takes for impossible.
+/// The IDs of the process group and the session of a process. An ID is 0 if the leader is in an
+/// outer PID namespace; `rustix` panics then.
 fn group_and_session(pid: &str) -> (String, String) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let mut fields = stat[stat.rfind(')').unwrap()..].split_whitespace().map(str::to_owned).skip(3);
