@@ -47,7 +47,7 @@ impl Drop for DeferredStops {
         for &number in &self.changed {
             restore_default(number);
             if let Ok(true) = take(number) {
-                // SAFETY: the signal is blocked, and its action is the default one.
+                // SAFETY: it only sends a signal, whose action is the default one.
                 unsafe { libc::raise(number) };
             }
         }

@@ -85,6 +85,19 @@ pub(crate) fn state(pid: u32) -> Option<char> {
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
+/// The mechanisms that stop jobs here.
+pub(crate) fn mechanisms() -> &'static [&'static str] {
+    static WORKING: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let works = |mechanism: &&str| {
+            let output = Table::new().run(&["--mechanism", mechanism, "--", "true"]);
+            assert!(output.status.success() || output.stderr.contains("jobs cannot be stopped by the mechanism"));
+            output.status.success()
+        };
+        ["signals", "freezer", "freeze"].into_iter().filter(works).collect()
+    });
+    &WORKING
+}
+
 /// Whether a process is stopped, by a signal or in a frozen control group. `None` if it has ended.
 pub(crate) fn is_stopped(pid: u32) -> Option<bool> {
     const FROZEN: [&str; 3] = ["__refrigerator", "get_signal", "do_freezer_trap"];
@@ -175,6 +188,7 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["prun", "--slice", "11 s", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
         (&["prun", "--slice", "20", "--", "true"], 2, "missing unit"),
         (&["prun", "--how", "gang", "--", "true"], 2, "adaptive, strict, moderate, none"),
+        (&["prun", "--mechanism", "magic", "--", "true"], 2, "freeze, freezer, signals"),
         (&["prun", "--weight", "0", "--", "true"], 2, "1..=1000"),
         (&["prun", "--with", "7", "--", "true"], 2, "there is no job 7; `rowlock jobs` lists all jobs"),
         (&["prun", "--with", "x", "--", "true"], 2, "not the number of a job"),
@@ -238,10 +252,16 @@ fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
 
 #[test]
 fn jobs_that_spin_take_turns_and_one_that_is_held_cedes_them() {
+    mechanisms().iter().copied().for_each(expect_turns);
+}
+
+fn expect_turns(mechanism: &str) {
     let table = Table::new();
     // On any number of CPUs, these are on the same ones.
-    let first = table.start(&["-n", "2", "--cpus", cpu()], SPIN);
-    let second = table.start(&["-n", "2", "--cpus", cpu()], SPIN);
+    let options = ["-n", "2", "--cpus", cpu(), "--mechanism", mechanism];
+    let first = table.start(&options, SPIN);
+    let second = table.start(&options, SPIN);
+    until(|| table.jobs().iter().all(|job| job["mechanism"] == mechanism));
     until(|| table.jobs().iter().all(|job| job["class"] == "spins" && job["how"] == "adaptive"));
     for _ in 0..3 {
         until(|| are_stopped(first.id()) && are_running(second.id()));

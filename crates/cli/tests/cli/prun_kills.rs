@@ -8,7 +8,7 @@ use testing::{Child, processes};
 
 use crate::groups;
 use crate::kills::{Draws, kill_if_alive, name};
-use crate::prun::{Table, cpu, is_stopped, ranks, until};
+use crate::prun::{Table, cpu, is_stopped, mechanisms, ranks, until};
 use crate::prun_lowering::{can_lower, is_lowered};
 
 /// A rank with a child, and with a daemon that detaches itself.
@@ -23,8 +23,10 @@ impl Job {
     fn start(table: &Table, number: usize, draws: &mut Draws) -> Job {
         let ways = if can_lower() { &["strict", "adaptive", "moderate"][..] } else { &["strict", "adaptive"] };
         let how = ways[draws.below(ways.len())];
+        let mechanisms = mechanisms();
+        let by = mechanisms[draws.below(mechanisms.len())];
         let arguments = ["prun", "-n", "2", "--cpus", cpu(), "--slice", "5 ms", "--wait", "none", "--how", how];
-        let mut command = table.rowlock(&[&arguments[..], &["--", "sh", "-c", RANK]].concat());
+        let mut command = table.rowlock(&[&arguments[..], &["--mechanism", by, "--", "sh", "-c", RANK]].concat());
         let family = Family::new(&format!("job {number} in {}", table.place().display()));
         family.adopt(&mut command);
         Job { prun: Child::start(&mut command), family }

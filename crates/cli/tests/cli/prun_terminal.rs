@@ -5,7 +5,7 @@ use testing::Terminal;
 use testing::terminal::{CTRL_C, CTRL_Z};
 
 use crate::kills::name;
-use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, ranks, until};
+use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, mechanisms, ranks, until};
 
 /// An interactive shell in the folder of a table, in which `rowlock` is this one.
 struct Shell<'a> {
@@ -142,11 +142,15 @@ fn ctrl_z_stops_a_job_that_is_being_started() {
 
 #[test]
 fn a_job_that_its_terminal_has_stopped_is_left_alone_by_other_agents_and_then_takes_turns_again() {
+    mechanisms().iter().copied().for_each(expect_suspension);
+}
+
+fn expect_suspension(mechanism: &str) {
     let table = Table::new();
-    let strict = ["-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
+    let strict = ["-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms", "--mechanism", mechanism];
     let others = [0, 1].map(|_| table.start(&strict, SPIN));
     let mut shell = Shell::new(&table);
-    let agent = shell.prun(&format!("-n 2 --cpus {} --how strict", cpu()), SPIN, 2);
+    let agent = shell.prun(&format!("-n 2 --cpus {} --how strict --mechanism {mechanism}", cpu()), SPIN, 2);
     for is_its_turn in [false, true, false] {
         // It may change before the key is read: any moment must do.
         until(|| if is_its_turn { are_running(agent) } else { are_stopped(agent) });

@@ -39,7 +39,7 @@ impl Subject {
         let means = means.ok()?;
         let mut command = testing::command("sh");
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let lifeline = contain_in(&mut command, Manner::Rank, &[means.group()?]).unwrap();
+        let lifeline = contain_in(&mut command, Manner::Background, &[means.group()?]).unwrap();
         let contained = Contained::new(command.spawn().unwrap(), lifeline);
         let state = state_with(Some(means.stop_by()));
         Some(Subject { contained, means, state, list: list(), mechanisms: Mechanisms::default() })
@@ -142,25 +142,22 @@ fn a_job_is_frozen_with_all_that_it_starts_and_goes_on_however_often_that_is_ask
 #[test]
 fn a_stop_of_a_user_during_ours_acts_when_the_job_is_left_to_its_terminal_and_remains() {
     for mechanism in FREEZERS {
-        let script = "sleep 1000 & read line";
-        let Some(mut subject) = Subject::start(mechanism, script) else { continue };
-        let sleep = || {
-            let is_sleep =
-                |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");
-            subject.processes().into_iter().map(|process| process.pid).find(is_sleep)
-        };
-        until(|| sleep().is_some());
-        let sleep = sleep().unwrap();
-        subject.restrain();
-        until(|| subject.is_frozen());
-        sys::signals::send(rustix::process::Pid::from_raw(sleep as i32).unwrap(), Signal::STOP.as_raw()).unwrap();
-        subject.leave();
-        until(|| state_of(sleep) == b'T');
-        subject.restrain();
-        until(|| subject.is_frozen());
-        subject.release();
-        until(|| !subject.is_frozen());
-        assert_eq!(state_of(sleep), b'T');
+        for signal in [Signal::STOP, Signal::TSTP] {
+            // Its process group is not orphaned: its keeper is in another one of the same session.
+            let Some(mut subject) = Subject::start(mechanism, "exec sleep 1000") else { continue };
+            until(|| subject.processes().len() == 1);
+            let sleep = subject.processes()[0].pid;
+            subject.restrain();
+            until(|| subject.is_frozen());
+            sys::signals::send(rustix::process::Pid::from_raw(sleep as i32).unwrap(), signal.as_raw()).unwrap();
+            subject.leave();
+            until(|| state_of(sleep) == b'T');
+            subject.restrain();
+            until(|| subject.is_frozen());
+            subject.release();
+            until(|| !subject.is_frozen());
+            assert_eq!(state_of(sleep), b'T');
+        }
     }
 }
 
