@@ -22,7 +22,7 @@ use crate::error::Error;
 type Judge = fn(&Probes) -> Verdict;
 
 /// Each feature with the capability that needs it most.
-const FEATURES: [(&str, Capability, Judge); 19] = [
+const FEATURES: [(&str, Capability, Judge); 20] = [
     ("futexes", Waiting, waiting::futexes),
     ("cpu-number", Waiting, waiting::cpu_number),
     ("several-cpus", Waiting, waiting::several_cpus),
@@ -41,10 +41,11 @@ const FEATURES: [(&str, Capability, Judge); 19] = [
     ("real-time", Control, control::real_time),
     ("timeslice", Control, control::timeslice),
     ("cgroups", Control, control::cgroups),
+    ("job-stops", Control, control::job_stops),
     ("sched-ext", Control, control::sched_ext),
 ];
 
-/// Examines this machine with the privileges of this process. Changes nothing.
+/// Examines this machine with the privileges of this process. Leaves nothing changed.
 ///
 /// # Errors
 /// If the kernel does not report the allowed CPUs. Any other refusal is a finding.

@@ -1,7 +1,9 @@
-//! Findings about control: preferring some threads over others. No command of rowlock needs it yet.
-//! The costs are what users cannot do from outside, such as `nice -n -10 rowlock run`.
+//! Findings about control: preferring some threads over others, and letting jobs take turns. Most
+//! costs are what users cannot do from outside, such as `nice -n -10 rowlock run`.
 
 use std::io::ErrorKind;
+
+use cosched::StopMechanism;
 
 use super::findings::Capability::{Control, Runs};
 use super::findings::State::{No, Partly, Unknown, Yes};
@@ -115,6 +117,23 @@ pub(super) fn cgroups(probes: &Probes) -> Verdict {
         (None, 1) => "be root: version 1 cannot delegate groups safely",
         (None, _) => delegation,
     })
+}
+
+pub(super) fn job_stops(probes: &Probes) -> Verdict {
+    let stops = &probes.job_stops;
+    let mut seen = format!("the best mechanism for `rowlock prun` is `--mechanism {}`", stops.mechanism.name());
+    stops.obstacles.iter().for_each(|why| seen.push_str(&format!("; {why}")));
+    match stops.mechanism {
+        StopMechanism::Freeze | StopMechanism::Freezer => Yes.seen(seen),
+        StopMechanism::Signals => Partly
+            .seen(seen)
+            .costs(
+                Control,
+                "each process of a job in turns takes some 50 us of a CPU at both ends of a turn, and one that is started \
+                 just before the end runs on for a moment",
+            )
+            .remedy("a control group that rowlock may use: see cgroups"),
+    }
 }
 
 pub(super) fn sched_ext(probes: &Probes) -> Verdict {

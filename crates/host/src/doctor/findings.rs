@@ -15,7 +15,7 @@ pub(super) enum Capability {
     Runs,
     /// Observing what the kernel did during a run.
     Inspection,
-    /// Priorities, timeslices and groups: preferring some threads over others.
+    /// Priorities, timeslices and groups: preferring some threads over others, and stopping jobs.
     Control,
 }
 
@@ -29,9 +29,7 @@ impl Capability {
             Capability::Waiting => ("waiting", "barriers and locks"),
             Capability::Runs => ("runs", "scenarios on this machine, and their figures"),
             Capability::Inspection => ("inspection", "what the kernel reports of a run (--trace needs none of it)"),
-            Capability::Control => {
-                ("control", "giving some threads priority over others (no command of rowlock does it yet)")
-            }
+            Capability::Control => ("control", "giving some threads priority over others, and letting jobs take turns"),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Probes of the machine. They change nothing: settings are tried on a temporary thread.
+//! Probes of the machine. They leave nothing changed: settings are tried on a temporary thread, and
+//! control groups that are created are removed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use cosched::StopMechanism;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -63,6 +65,21 @@ pub(super) struct Perf {
     pub(super) others: Trial<()>,
 }
 
+/// The best mechanism by which `rowlock prun` could stop a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct JobStops {
+    pub(super) mechanism: StopMechanism,
+    /// Why it is not a better one, in sentences.
+    pub(super) obstacles: Vec<String>,
+}
+
+impl JobStops {
+    fn current() -> JobStops {
+        let (mechanism, obstacles) = cosched::find_stop_mechanism();
+        JobStops { mechanism, obstacles: obstacles.iter().map(ToString::to_string).collect() }
+    }
+}
+
 /// The results of all probes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probes {
@@ -73,6 +90,7 @@ pub(super) struct Probes {
     pub(super) kernel: Kernel,
     pub(super) virtualization: Virtualization,
     pub(super) cgroups: Cgroups,
+    pub(super) job_stops: JobStops,
     /// Whether threads can block on a futex, both within a process and across processes.
     pub(super) futexes: bool,
     pub(super) rseq: Rseq,
@@ -126,6 +144,7 @@ impl Probes {
             privileges: Privileges::own(),
             virtualization: Virtualization::current(),
             cgroups: Cgroups::current(),
+            job_stops: JobStops::current(),
             futexes: [Scope::Process, Scope::Shared]
                 .into_iter()
                 .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == WaitResult::Changed),

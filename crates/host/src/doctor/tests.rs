@@ -4,6 +4,7 @@ use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cosched::StopMechanism;
 use policy::Span;
 use sys::cgroups::Quota;
 use sys::rseq::Rseq;
@@ -11,7 +12,7 @@ use sys::rseq::Rseq;
 use super::cgroups::{Cgroups, Controller};
 use super::findings::State;
 use super::kernel::{Kernel, Preemption};
-use super::probes::{Perf, Privileges, Virtualization};
+use super::probes::{JobStops, Perf, Privileges, Virtualization};
 use super::*;
 use crate::machine::Machine;
 
@@ -46,6 +47,7 @@ fn workstation() -> Probes {
             quota: None,
             has_a_share: true,
         },
+        job_stops: JobStops { mechanism: StopMechanism::Freeze, obstacles: vec![] },
         futexes: true,
         rseq: Rseq::Registered,
         nice: Ok(0),
@@ -73,6 +75,8 @@ fn unprivileged() -> Probes {
     probes.cgroups.controllers.retain(|controller| controller.name != "cpuset" && controller.name != "io");
     probes.cgroups.controllers.iter_mut().for_each(|controller| controller.writable = false);
     probes.cgroups.has_a_share = false;
+    let why = "jobs cannot be stopped by the mechanism `freeze`, because this user may not create groups";
+    probes.job_stops = JobStops { mechanism: StopMechanism::Signals, obstacles: vec![why.to_owned()] };
     (probes.best_nice, probes.real_time) = (Ok(0), denied);
     probes.perf = Perf { paranoid: Some(2), own_switches: denied, cycles: Ok(()), others: denied };
     probes.tracing = denied;
