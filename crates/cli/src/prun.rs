@@ -1,12 +1,15 @@
 //! `rowlock prun`: starts a parallel job that shares this machine with others in turns.
 
 use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
+use std::time::Instant;
 
 use ::exec::{Launch, end_as};
 use cosched::placement::{Demand, DoesNotFit};
-use cosched::ranks::{Input, Io, Listener, Output, RankStart, Ranks, StartError};
+use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError};
 use cosched::topology::Topology;
 use cosched::{Agent, AgentError, Entering, State, Table};
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
@@ -40,11 +43,17 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
         return print(&plan.describe()?);
     }
     // A job within a job is a part of it: it takes turns together with all of it.
-    let agent = match is_within_a_job(&plan.place) {
-        true => plan.refuse_own_turns().map(|()| None),
-        false => plan.enter().map(Some),
-    }?;
-    let (topology, cells) = match &agent {
+    let is_part = is_within_a_job(&plan.place);
+    if is_part {
+        plan.refuse_own_turns()?;
+    }
+    // Output that cannot be kept is a reason not to wait in the queue.
+    let place = arguments.detach.then(|| session::Place::prepare(&plan.place)).transpose()?;
+    let agent = if is_part { None } else { Some(plan.enter()?) };
+    // It is dropped last: a job that does not start leaves the table when its ranks have ended.
+    let mut turns = Turns { agent };
+    let agent = turns.agent.as_ref();
+    let (topology, cells) = match agent {
         Some(agent) => {
             let state = agent.state().or_failed()?;
             if let Some(other) = state.lowered_in_vain(agent.job()) {
@@ -61,34 +70,45 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     if arguments.report_bindings {
         print_message(plan.bindings(cpus.as_deref()));
     }
-    let mut session = match agent.as_ref().filter(|_| arguments.detach).map(Agent::job) {
-        Some(job) => Some(Session::new(&plan.place, job, Record::new(plan.command(), plan.ranks()))?),
-        None => None,
-    };
-    let starts = plan.starts(agent.as_ref().map(Agent::job), cpus);
-    let groups: Vec<&JobGroup> = agent.iter().flat_map(Agent::groups).collect();
-    let ranks = Ranks::start(starts, &plan.io(), &groups, |rank, command| plan.launch(rank).spawn(command));
-    let ranks = ranks.map_err(not_started)?;
-    let mut turns = Turns { agent };
-    if let Some(agent) = &mut turns.agent {
-        agent.start(ranks.keepers()).or_failed()?;
-    }
-    session.as_mut().map_or(Ok(()), Session::begin)?;
-    let ended = ranks.supervise(&mut turns, arguments.time_limit).or_failed()?;
-    if let Some(cause) = ended.cause() {
-        print_message(format_args!("rowlock: {cause}"));
-    }
-    if let Some(why) = ended.lost_output {
-        print_message(format_args!("rowlock: a part of the output is lost: {why}"));
-    }
+    let job = agent.map(Agent::job);
+    let detached = place.zip(job).map(|(place, job)| (place, job, Record::new(plan.command(), plan.ranks())));
+    let mut session = detached.map(|(place, job, record)| Session::new(place, job, record)).transpose()?;
+    let groups: Vec<&JobGroup> = agent.into_iter().flat_map(Agent::groups).collect();
+    let begun = Instant::now();
+    let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
+    let ranks = Ranks::start(plan.starts(job, cpus), &plan.io(), &groups, spawn).map_err(not_started)?;
+    let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers())).or_failed();
+    let started = taking_turns.and_then(|()| session.as_mut().map_or(Ok(()), Session::begin));
+    // Ranks that are to end must be able to react.
+    started.inspect_err(|_| turns.end())?;
+    let status = report(ranks.supervise(&mut turns, arguments.time_limit));
     // Its end is known before it has left the table.
-    if let Some(Err(why)) = session.map(|session| session.end(ended.status, ended.elapsed)) {
+    if let Some(Err(why)) = session.map(|session| session.end(status, begun.elapsed())) {
         print_message(format_args!("rowlock: cannot keep the end of the job: {why}"));
     }
     if let Some(Err(why)) = turns.agent.map(Agent::leave) {
         print_message(format_args!("rowlock: the job has not taken turns to its end: {why}"));
     }
-    end_as(ended.status)
+    end_as(status)
+}
+
+/// Prints messages about the end of a job, and returns its status.
+fn report(ended: io::Result<Ended>) -> ExitStatus {
+    match ended.or_failed() {
+        Ok(ended) => {
+            if let Some(cause) = ended.cause() {
+                print_message(format_args!("rowlock: {cause}"));
+            }
+            if let Some(why) = ended.lost_output {
+                print_message(format_args!("rowlock: a part of the output is lost: {why}"));
+            }
+            ended.status
+        }
+        Err(why) => {
+            why.report();
+            ExitStatus::from_raw(1 << 8)
+        }
+    }
 }
 
 /// Whether this process belongs to a job, which is in the table.
@@ -415,4 +435,14 @@ fn not_started(why: StartError<::exec::StartError>) -> Stop {
         _ => 1,
     };
     Stop::NotStarted(why.into(), code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_can_no_longer_be_supervised_has_failed() {
+        assert_eq!(report(Err(io::ErrorKind::Other.into())).code(), Some(1));
+    }
 }

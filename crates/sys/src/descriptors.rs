@@ -1,4 +1,5 @@
-//! The number of descriptors that this process may have open (`ulimit -n`).
+//! The descriptors of this process: how many it may have open (`ulimit -n`), and those that it has
+//! inherited.
 //!
 //! The soft limit is often 1024, so that programs that use `select` do not fail. This process does
 //! not, so it may use all that the hard limit allows. Programs that it starts get the limit that it
@@ -41,9 +42,44 @@ impl Limit {
     }
 }
 
+/// Closes the descriptors that this process has inherited, except its standard streams. Programs
+/// that it executes do not get them any more. Without `/proc`, it closes none.
+pub fn close_inherited() {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok());
+    for number in numbers.collect::<Vec<_>>().into_iter().filter(|&number| number > libc::STDERR_FILENO) {
+        // SAFETY: both calls take a number. All descriptors that rowlock opens are closed when it
+        // executes a program, so those that would stay open are inherited, and no value owns them.
+        unsafe {
+            if libc::fcntl(number, libc::F_GETFD) == 0 {
+                libc::close(number);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write, pipe};
+    use std::os::fd::IntoRawFd;
+
+    use rustix::io::{FdFlags, fcntl_setfd};
+
     use super::*;
+
+    #[test]
+    fn inherited_descriptors_are_closed_and_own_ones_are_not() {
+        testing::isolated(|| {
+            let ((mut reader, inherited), (mut own_reader, mut own)) = (pipe().unwrap(), pipe().unwrap());
+            fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
+            // As one that this program knows nothing of.
+            let _ = inherited.into_raw_fd();
+            close_inherited();
+            assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+            own.write_all(b"1").unwrap();
+            assert_eq!(own_reader.read(&mut [0]).unwrap(), 1);
+        });
+    }
 
     #[test]
     fn a_child_gets_the_limit_that_was_raised_here() {

@@ -28,6 +28,9 @@ pub enum RequestsToEnd {
     Ignore,
     /// It ends, by the default action.
     Obey,
+    /// It reacts as a program that a shell has started: it ignores those that this process ignores,
+    /// as under `nohup`.
+    Inherit,
 }
 
 /// Makes the kernel kill the child of `command` when the thread that starts it ends, however that
@@ -70,6 +73,7 @@ pub(crate) fn react(requests: RequestsToEnd) -> io::Result<()> {
     let disposition = match requests {
         RequestsToEnd::Ignore => libc::SIG_IGN,
         RequestsToEnd::Obey => libc::SIG_DFL,
+        RequestsToEnd::Inherit => return Ok(()),
     };
     for signal in REQUESTS_TO_END {
         // SAFETY: `signal` is async-signal-safe, and neither disposition runs code.
@@ -243,6 +247,19 @@ mod tests {
             let child = Child::start(&mut shell("kill -TERM $$; kill -INT $$; kill -HUP $$; exit 7", requests));
             assert_eq!(child.finish().status.code(), if ends { None } else { Some(7) });
         }
+    }
+
+    #[test]
+    fn requests_to_end_that_are_ignored_here_can_remain_so() {
+        testing::isolated(|| {
+            for (own, ends) in [(RequestsToEnd::Ignore, false), (RequestsToEnd::Obey, true)] {
+                react(own).unwrap();
+                // `testing::command` would restore the defaults.
+                let mut command = Command::new("sh");
+                end_with_this_thread(command.args(["-c", "kill -HUP $$; exit 7"]), RequestsToEnd::Inherit);
+                assert_eq!(Child::start(&mut command).finish().status.code(), if ends { None } else { Some(7) });
+            }
+        });
     }
 
     #[test]

@@ -18,6 +18,7 @@ use policy::JobId;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{set_parent_process_death_signal, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdout, stderr, stdout};
+use sys::descriptors::close_inherited;
 use sys::files::Draft;
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
@@ -38,7 +39,7 @@ pub(super) fn start() -> Result<(), Stop> {
     let mut command = Command::new(std::env::current_exe().context("cannot find rowlock itself").or_failed()?);
     command.args(std::env::args_os().skip(1)).env(VARIABLE, "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    end_with_this_thread(&mut command, RequestsToEnd::Obey);
+    end_with_this_thread(&mut command, RequestsToEnd::Inherit);
     let mut agent = command.spawn().context("cannot start the job's agent").or_failed()?;
     let mut number = String::new();
     let read = agent.stdout.take().map(|pipe| BufReader::new(pipe).read_line(&mut number));
@@ -50,6 +51,21 @@ pub(super) fn start() -> Result<(), Stop> {
         return Err(Stop::Failed(anyhow!("the job's agent has ended without a job")));
     }
     end_as(ended)
+}
+
+/// The place for the output of a job that is going to start.
+pub(super) struct Place {
+    spool: Spool,
+    files: [Draft; 2],
+}
+
+impl Place {
+    /// Prepares the place for a job of the table in this folder.
+    pub(super) fn prepare(table: &Path) -> Result<Place, Stop> {
+        let spool = Spool::create(table).or_failed()?;
+        let files = spool.files().context("cannot keep the output of a job").or_failed()?;
+        Ok(Place { spool, files })
+    }
 }
 
 /// The session of a detached job, which this process leads.
@@ -69,19 +85,17 @@ struct Starting {
 
 impl Session {
     /// Lets the output of this process and of those that it starts go to the spool.
-    pub(super) fn new(place: &Path, job: JobId, record: Record) -> Result<Session, Stop> {
-        let failed = "cannot detach the job";
-        let spool = Spool::create(place).or_failed()?;
+    pub(super) fn new(place: Place, job: JobId, record: Record) -> Result<Session, Stop> {
+        let Place { spool, files } = place;
         let prepare = || {
-            // It fails if this process leads a group: then it has a session already.
+            // It fails only for a leader of a group, which the child of a `prun` is not.
             let _ = setsid();
-            let files = spool.files()?;
             let (report, errors) = (kept(stdout())?, kept(stderr())?);
             dup2_stdout(files[0].file())?;
             dup2_stderr(files[1].file())?;
             io::Result::Ok(Starting { files, report, errors })
         };
-        let starting = prepare().context(failed).or_failed()?;
+        let starting = prepare().context("cannot detach the job").or_failed()?;
         Ok(Session { spool, job, record, starting: Some(starting) })
     }
 
@@ -91,6 +105,8 @@ impl Session {
         let begin = || {
             self.spool.add(self.job, &self.record, files)?;
             set_parent_process_death_signal(None)?;
+            // The ranks have got them. This process would keep the pipes of a script open.
+            close_inherited();
             // It fails if the other process has ended, with which this one should have ended.
             writeln!(File::from(report), "{}", self.job)
         };

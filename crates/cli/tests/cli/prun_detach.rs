@@ -171,7 +171,71 @@ fn a_detached_job_needs_a_place_for_its_output() {
     testing::run(&mut command).expect_exit(1).expect_stderr("XDG_STATE_HOME names a folder for it");
     fs::write(table.place().join("state"), "").unwrap();
     testing::run(&mut detach(&table, &[], "true")).expect_exit(1).expect_stderr("cannot keep the output of a job in");
+    // It is no use to wait for a job without one.
+    let first = table.start(&["--cpus", cpu()], SPIN);
+    let output = testing::run(&mut detach(&table, &["--queue", "--cpus", cpu()], "true")).expect_exit(1);
+    output.expect_stderr("cannot keep the output of a job in");
+    first.send(15);
+    first.wait().expect_signal(15);
     table.expect_gone();
+}
+
+#[test]
+fn a_job_under_nohup_waits_on_when_its_terminal_is_gone() {
+    let table = Table::new();
+    let first = table.start(&["--cpus", cpu()], SPIN);
+    let command = detach(&table, &["--queue", "--cpus", cpu()], "echo later");
+    let waiting = Child::start(testing::through(testing::command("nohup"), &command).current_dir(table.place()));
+    until(|| table.jobs().len() == 2);
+    sys::signals::send(Pid::from_raw(agent(&table, "2") as i32).unwrap(), 1).unwrap();
+    first.send(15);
+    assert_eq!(waiting.wait().expect_success().stdout, "2\n");
+    first.wait().expect_signal(15);
+    testing::run(&mut table.rowlock(&["attach", "2"])).expect_success().expect_stdout("later");
+    expect_nothing(&table);
+}
+
+#[test]
+fn a_job_whose_start_fails_is_in_the_table_until_its_ranks_have_ended() {
+    let table = Table::new();
+    // The agent of a command that is gone. Its rank ignores the request to end for a while.
+    let mut command = detach(&table, &[], "echo $$ >rank; exec sleep 1000");
+    let mut shell = testing::command("sh");
+    shell.args(["-c", "trap '' TERM; exec \"$0\" \"$@\""]);
+    let mut command = testing::through(shell, command.env("ROWLOCK_DETACHED", "1"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let job = Child::start_into(command.current_dir(table.place()), writer);
+    let has_ended = |pid: u32| state(pid).is_none_or(|state| state == 'Z');
+    let rank = || fs::read_to_string(table.place().join("rank")).ok()?.trim().parse::<u32>().ok();
+    until(|| rank().is_some() || has_ended(job.id()));
+    loop {
+        let is_listed = table.jobs().len() == 1;
+        if rank().is_none_or(has_ended) {
+            break;
+        }
+        assert!(is_listed, "the rank has not ended");
+    }
+    job.wait().expect_exit(1).expect_stderr("cannot detach the job");
+    expect_nothing(&table);
+}
+
+#[test]
+fn an_agent_closes_the_descriptors_that_its_ranks_have_inherited() {
+    let table = Table::new();
+    let command = detach(&table, &["-n", "1"], "echo kept >&3; while [ ! -e go ]; do sleep 0.01; done");
+    let mut shell = testing::command("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" 3>inherited"]);
+    let output = testing::run(testing::through(shell, &command).current_dir(table.place())).expect_success();
+    let inherited = table.place().join("inherited");
+    until(|| fs::read_to_string(&inherited).is_ok_and(|text| text == "kept\n"));
+    let agent = agent(&table, output.stdout.trim());
+    let opened = fs::read_dir(format!("/proc/{agent}/fd")).unwrap().map(|entry| entry.unwrap().path());
+    let opened: Vec<PathBuf> = opened.filter_map(|path| fs::read_link(path).ok()).collect();
+    assert!(!opened.is_empty() && !opened.contains(&inherited), "{opened:?}");
+    fs::write(table.place().join("go"), "").unwrap();
+    testing::run(&mut table.rowlock(&["attach", "1"])).expect_success();
+    expect_nothing(&table);
 }
 
 #[test]
