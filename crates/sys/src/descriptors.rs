@@ -63,6 +63,7 @@ mod tests {
     use std::io::{Read, Write, pipe};
     use std::os::fd::IntoRawFd;
 
+    use rustix::fs::{OFlags, fcntl_setfl};
     use rustix::io::{FdFlags, fcntl_setfd};
 
     use super::*;
@@ -71,6 +72,7 @@ mod tests {
     fn inherited_descriptors_are_closed_and_own_ones_are_not() {
         testing::isolated(|| {
             let ((mut reader, inherited), (mut own_reader, mut own)) = (pipe().unwrap(), pipe().unwrap());
+            fcntl_setfl(&reader, OFlags::NONBLOCK).unwrap();
             fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
             // As one that this program knows nothing of.
             let _ = inherited.into_raw_fd();
