@@ -18,6 +18,7 @@ use report::table::Table as TextTable;
 use report::words::word;
 use rustix::process::Signal;
 use serde::Serialize;
+use sys::identity::Identity;
 
 use crate::arguments::prun::{Jobs, Kill, Set};
 use crate::output::{print, print_as};
@@ -158,19 +159,34 @@ struct Row {
 impl List {
     fn read() -> Result<List, Stop> {
         let place = std::path::absolute(cosched::place()).or_failed()?;
-        let kept = Spool::find(&place).map(|spool| spool.jobs()).unwrap_or_default();
-        let ended: Vec<Row> = kept.iter().filter_map(|(job, record)| ended_row(*job, record)).collect();
-        let Some((state, times)) = look()? else {
-            return Ok(List { schema_version: 1, slice_ns: None, jobs: ended, switches: None });
-        };
-        let now = cosched::now();
+        List::of(look, || Spool::find(&place).map(|spool| spool.jobs()).unwrap_or_default())
+    }
+
+    /// A detached job says how it has ended before it leaves the table. So one that ends meanwhile is
+    /// in the table, which is read first, or in the spool.
+    fn of(
+        table: impl FnOnce() -> Result<Option<(Arc<State>, Times)>, Stop>,
+        spool: impl FnOnce() -> Vec<(JobId, Record)>,
+    ) -> Result<List, Stop> {
+        let (table, now) = (table()?, cosched::now());
+        let jobs = table.iter().flat_map(|(state, _)| state.jobs());
         // The next change removes the others.
-        let alive = state.jobs().filter(|(_, job)| job.agent().is_alive());
-        // A detached job says how it has ended before it leaves the table.
-        let has_ended = |id: JobId| ended.iter().any(|row| row.job == id.0);
-        let alive: Vec<Row> =
-            alive.filter(|&(id, _)| !has_ended(id)).map(|(id, job)| row(&state, id, job, now)).collect();
-        let rows = ended.into_iter().chain(alive).collect();
+        let alive: Vec<(JobId, &Job)> = jobs.filter(|(_, job)| job.agent().is_alive()).collect();
+        let ended = |(id, record): (_, Record)| Some((record.agent(), ended_row(id, &record)?));
+        let ended: Vec<(Identity, Row)> = spool().into_iter().filter_map(ended).collect();
+        let Some((state, times)) = &table else {
+            let jobs = ended.into_iter().map(|(_, row)| row).collect();
+            return Ok(List { schema_version: 1, slice_ns: None, jobs, switches: None });
+        };
+        // Another table may have given the same number to a job.
+        let has_ended =
+            |id: JobId, job: &Job| ended.iter().any(|(agent, row)| (row.job, *agent) == (id.0, job.agent()));
+        let alive: Vec<Row> = alive
+            .into_iter()
+            .filter(|&(id, job)| !has_ended(id, job))
+            .map(|(id, job)| row(state, id, job, now))
+            .collect();
+        let rows = ended.into_iter().map(|(_, row)| row).chain(alive).collect();
         let nanos = |span: Option<Span>| span.map(Span::as_nanos);
         let switches = nanos(times.lateness_median).map(|lateness_median_ns| Switches {
             lateness_median_ns,
@@ -284,5 +300,58 @@ fn class(facts: JobFacts) -> Option<&'static str> {
         Class::Spins => Some("spins"),
         Class::Blocks => Some("blocks"),
         Class::Computes => Some("computes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use cosched::Entering;
+    use cosched::topology::Topology;
+
+    use super::*;
+    use crate::spool::tests::{ended, killed};
+
+    const TIMES: Times =
+        Times { lateness_median: None, lateness_90_percent: None, duration_median: None, duration_90_percent: None };
+
+    /// A table with a job of this process.
+    fn table() -> (Arc<State>, Times) {
+        let mut state = State::new(Topology::of_this_machine(&sys::cpus::allowed().unwrap()), Span::from_millis(20));
+        let entering = Entering {
+            agent: Identity::own(),
+            command: String::new(),
+            ranks: 1,
+            request: None,
+            weight: 1,
+            gang: Gang::None,
+            with: None,
+            waits_for_cells: false,
+            memory: None,
+        };
+        state.enter(&entering, cosched::now()).unwrap();
+        (Arc::new(state), TIMES)
+    }
+
+    fn states(list: &List) -> Vec<&'static str> {
+        list.jobs.iter().map(|row| row.state).collect()
+    }
+
+    #[test]
+    fn a_job_that_ends_meanwhile_is_listed() {
+        // It ends and leaves the table after the first reading, whichever that is.
+        let is_over = Cell::new(false);
+        let table = || Ok(Some(table()).filter(|_| !is_over.replace(true)));
+        let spool = || vec![(JobId(1), if is_over.replace(true) { ended() } else { Record::new(String::new(), 1) })];
+        assert_eq!(states(&List::of(table, spool).unwrap()), ["ended"]);
+    }
+
+    #[test]
+    fn a_job_with_the_number_of_one_that_has_ended_is_listed_as_well() {
+        let list = List::of(|| Ok(Some(table())), || vec![(JobId(1), killed())]).unwrap();
+        assert_eq!(states(&list), ["ended", "runs"]);
+        let list = List::of(|| Ok(Some(table())), || vec![(JobId(1), ended())]).unwrap();
+        assert_eq!(states(&list), ["ended"], "it is about to leave the table");
     }
 }

@@ -214,6 +214,11 @@ pub(crate) mod tests {
         record
     }
 
+    /// The record of a job that has ended.
+    pub(crate) fn ended() -> Record {
+        Record { ended: Some(Ended { status: 0, seconds: 1.0 }), ..Record::new(String::new(), 1) }
+    }
+
     #[test]
     fn a_job_is_known_from_its_start_until_it_is_removed() {
         let place = tempfile::tempdir().unwrap();

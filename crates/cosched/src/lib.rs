@@ -7,7 +7,7 @@ pub mod claim;
 mod clock;
 mod lowering;
 mod mechanisms;
-pub mod memory;
+mod memory;
 mod page;
 pub mod placement;
 mod priority;

@@ -140,7 +140,7 @@ impl Waiter<'_> {
     /// Starts the job if it can start. Returns whether it has.
     fn start(&self, state: &State) -> Result<bool, AgentError> {
         let left = match state.job(self.job)?.memory {
-            Some(_) => memory::left(self.waiting.available_memory(), self.claims(state)),
+            Some(_) => memory::left(self.claims(state), || self.waiting.available_memory()),
             None => 0,
         };
         let admit = |state: &mut State, now| state.admit(self.job, left, now);
