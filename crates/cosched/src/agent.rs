@@ -111,7 +111,7 @@ impl Shared {
 
 impl Agent {
     /// Enters a job into a table. What it asks for may depend on the jobs that are there. It is
-    /// stopped by this mechanism, or by signals. Blocks as long as it is in the queue. Then
+    /// stopped by this mechanism, or by the best one. Blocks as long as it is in the queue. Then
     /// this process must have one thread.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub(crate) struct Prun {
     #[arg(long, value_name = "HOW", default_value = "adaptive", value_parser = one_of(&WAYS, Gang::name))]
     pub(crate) how: Gang,
     /// How the job is stopped: freeze or freezer (a control group of version 2 or 1), signals
-    /// [default: signals]
+    /// [default: the first of these that works]
     #[arg(long, value_name = "M", value_parser = one_of(&StopMechanism::ALL, StopMechanism::name))]
     pub(crate) mechanism: Option<StopMechanism>,
     /// How long a turn lasts, from 5 ms to 10 s; the first job decides for all that run beside it

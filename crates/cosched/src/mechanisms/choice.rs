@@ -25,7 +25,7 @@ pub struct Obstacle {
     pub why: io::Error,
 }
 
-/// The best mechanism that would work for a job of this process, and why it is not a better one.
+/// The mechanism by which a job of this process would be stopped, and why it is not a better one.
 /// Creates and removes groups to find that out.
 pub fn find_stop_mechanism() -> (StopMechanism, Vec<Obstacle>) {
     let (means, obstacles) = first_that_works(StopMechanism::ALL, StopMeans::new);
@@ -33,13 +33,11 @@ pub fn find_stop_mechanism() -> (StopMechanism, Vec<Obstacle>) {
 }
 
 impl StopMeans {
-    /// Prepares a mechanism, or signals, which need nothing, if none is asked for.
+    /// Prepares a mechanism, or the best one if none is asked for.
     pub(crate) fn prepare(asked: Option<StopMechanism>) -> Result<StopMeans, Obstacle> {
-        let (means, mut obstacles) = match asked {
-            Some(asked) => first_that_works([asked], StopMeans::new),
-            None => first_that_works([StopMechanism::Signals], StopMeans::new),
-        };
-        // Signals have none.
+        let order = asked.map_or_else(|| StopMechanism::ALL.to_vec(), |asked| vec![asked]);
+        let (means, mut obstacles) = first_that_works(order, StopMeans::new);
+        // The last one, signals, has none.
         means.ok_or_else(|| obstacles.remove(0))
     }
 

@@ -121,7 +121,7 @@ pub(super) fn cgroups(probes: &Probes) -> Verdict {
 
 pub(super) fn job_stops(probes: &Probes) -> Verdict {
     let stops = &probes.job_stops;
-    let mut seen = format!("the best mechanism for `rowlock prun` is `--mechanism {}`", stops.mechanism.name());
+    let mut seen = format!("`rowlock prun` stops jobs by the mechanism `{}`", stops.mechanism.name());
     stops.obstacles.iter().for_each(|why| seen.push_str(&format!("; {why}")));
     match stops.mechanism {
         StopMechanism::Freeze | StopMechanism::Freezer => Yes.seen(seen),
