@@ -13,7 +13,7 @@ use crate::prun::{Table, cpu};
 
 /// Functions of a shell script in which `$1` is `rowlock`: `start JOB OPTIONS` starts a job whose
 /// ranks are known by their job and number, `turns` waits until jobs 1 and 2 have taken some, and
-/// `expect_gone` until nothing is left of the table.
+/// `expect_gone` until nothing is left of the table and of control groups.
 const FUNCTIONS: &str = r#"
 set -e
 rowlock=$1
@@ -22,6 +22,7 @@ start() {
     number=$1; shift
     "$rowlock" prun --wait none --how strict --slice '5 ms' "$@" -- sh -c "$spin" &
     eval "job$number=\$!"
+    agents="$agents $!"
     until [ -e rank-${number}0 ] && [ -e rank-${number}1 ]; do sleep 0.01; done
 }
 is_stopped() {
@@ -34,11 +35,16 @@ turns() {
         until ! is_stopped $rank; do :; done
     done
 }
-expect_gone() { until [ -z "$(find $TABLES -name 'rowlock-*')" ]; do sleep 0.01; done; }
+namespace=$(readlink /proc/self/ns/pid | tr -cd 0-9)
+left() {
+    find $TABLES -name 'rowlock-*'
+    for agent in $agents; do find /sys/fs/cgroup -name "rowlock-job-$agent-*-$namespace" 2> /dev/null || :; done
+}
+expect_gone() { until [ -z "$(left)" ]; do sleep 0.01; done; }
 "#;
 
-/// Two jobs with `$OPTIONS` take turns, are held, continued, changed and killed, and leave neither
-/// a process nor a table. It says `done`.
+/// Two jobs with `$OPTIONS` take turns, are held, continued, changed and killed, and leave
+/// neither a process nor a table nor a control group. It says `done`.
 const TURNS: &str = r#"
 for job in 1 2; do start $job -n 2 $OPTIONS; done
 turns
