@@ -162,8 +162,8 @@ impl List {
         List::of(look, || Spool::find(&place).map(|spool| spool.jobs()).unwrap_or_default())
     }
 
-    /// A detached job says how it has ended before it leaves the table. So one that ends meanwhile is
-    /// in the table, which is read first, or in the spool.
+    /// A detached job says how it has ended before it leaves the table. So one that ends meanwhile
+    /// is in the table, which is read first, or in the spool.
     fn of(
         table: impl FnOnce() -> Result<Option<(Arc<State>, Times)>, Stop>,
         spool: impl FnOnce() -> Vec<(JobId, Record)>,

@@ -1,9 +1,9 @@
 //! The spool: the output of detached jobs, and how they have ended, until it is attached.
 //!
 //! It is a folder of this user for each machine and table of jobs, in `XDG_STATE_HOME` or
-//! `~/.local/state`, which machines may share. A job has three files: a record, and its standard output and standard error, which its ranks write
-//! themselves. Their size is not limited. Before a job starts, its files have no name, so nothing
-//! is left of one that does not start.
+//! `~/.local/state`, which machines may share. A job has three files: a record, and its standard
+//! output and standard error, which its ranks write themselves. Their size is not limited. Before a
+//! job starts, its files have no name, so nothing is left of one that does not start.
 
 use std::fs::{self, File};
 use std::io;

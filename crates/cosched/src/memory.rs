@@ -13,15 +13,17 @@ pub(crate) fn left(claims: impl IntoIterator<Item = (u64, u64)>, available: impl
     available().saturating_sub(unused)
 }
 
-/// The memory that the processes of a job use, in bytes, without the page cache, which is available.
+/// The memory that the processes of a job use, in bytes, without the page cache, which is
+/// available.
 pub(crate) fn used(processes: &ProcessList) -> u64 {
     let read = |pid| fs::read_to_string(format!("/proc/{pid}/status")).ok();
     used_by(processes.iter().filter_map(|(process, _)| read(process.pid)))
 }
 
 /// The same by `/proc/PID/status` of each process. Processes of a job mostly share the same memory,
-/// so the most that one of them shares counts, once. If that is too little, the job seems to need more
-/// than it does, and another one waits longer. Pages that are shared after a fork count for each.
+/// so the most that one of them shares counts, once. If that is too little, the job seems to need
+/// more than it does, and another one waits longer. Pages that are shared after a fork count for
+/// each.
 fn used_by(statuses: impl Iterator<Item = String>) -> u64 {
     let (mut own, mut shared) = (0_u64, 0);
     for status in statuses {

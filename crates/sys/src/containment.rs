@@ -20,10 +20,10 @@
 //!
 //! Programs of one job may have a control group in common (`job_group`), by which they are frozen.
 //!
-//! Where that is allowed, the program has a control group (`group`) of its own. It cannot replace the keeper:
-//! this process often may not create one, and another process has to remove it. The processes of a
-//! PID namespace end with its first one, but it takes privileges, and the program could neither see
-//! nor signal others.
+//! Where that is allowed, the program has a control group (`group`) of its own. It cannot replace
+//! the keeper: this process often may not create one, and another process has to remove it. The
+//! processes of a PID namespace end with its first one, but it takes privileges, and the program
+//! could neither see nor signal others.
 
 mod group;
 mod job_group;

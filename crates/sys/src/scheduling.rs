@@ -215,7 +215,8 @@ pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, SchedulingError> {
 }
 
 /// Sets the policy of a thread, and keeps its nice value, and whether its children inherit both.
-/// Returns the effective policy. Fails if this process may not have the policy, or not return to it.
+/// Returns the effective policy. Fails if this process may not have the policy, or not return to
+/// it.
 pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Policy(policy), why);
     set_scheduler(thread, policy).map_err(refused)?;

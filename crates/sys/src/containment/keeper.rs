@@ -254,8 +254,8 @@ impl Keeper<'_> {
         self.reap_and(0, |_| {})
     }
 
-    /// As `reap`, and tells the starter if the program is stopped. Ranks are stopped by SIGSTOP many
-    /// times in a second, and their starter need not know.
+    /// As `reap`, and tells the starter if the program is stopped. Ranks are stopped by SIGSTOP
+    /// many times in a second, and their starter need not know.
     fn observe(&mut self) {
         let (stops, starter, manner) = (self.stops, self.starter, self.manner);
         self.reap_and(libc::WUNTRACED, |signal| {

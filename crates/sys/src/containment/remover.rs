@@ -52,8 +52,8 @@ impl Remover {
         Remover::start(within.as_fd(), TIMEOUT, |within| remove_unused(within, name))
     }
 
-    /// The attempt is repeated until it returns true, or this time has passed. It makes system calls
-    /// and uses only its own memory: no lock, no allocation.
+    /// The attempt is repeated until it returns true, or this time has passed. It makes system
+    /// calls and uses only its own memory: no lock, no allocation.
     pub(super) fn start(
         within: BorrowedFd<'_>,
         timeout: Duration,

@@ -76,8 +76,8 @@ impl Draft {
         &self.file
     }
 
-    /// Lets all that is written by this descriptor and its duplicates go to the end of the file, even
-    /// if others have written to it meanwhile.
+    /// Lets all that is written by this descriptor and its duplicates go to the end of the file,
+    /// even if others have written to it meanwhile.
     ///
     /// # Errors
     /// If the system reports one.
