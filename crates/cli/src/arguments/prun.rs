@@ -53,7 +53,7 @@ pub(crate) struct Prun {
     /// Wait until no other job has cores of this one, behind others that wait
     #[arg(long)]
     pub(crate) queue: bool,
-    /// Start at once, in turns with others [default]
+    /// Start at once, in turns with others (the default)
     #[arg(long, conflicts_with = "queue")]
     pub(crate) now: bool,
     /// Wait until this much memory is left for the job, as in 4GiB, behind others that wait
