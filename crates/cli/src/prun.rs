@@ -11,7 +11,7 @@ use ::exec::{Launch, end_as};
 use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError};
 use cosched::topology::Topology;
-use cosched::{Agent, AgentError, Entering, State, Table};
+use cosched::{Agent, AgentError, Entering, Program, State, StopMechanism, Table};
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
 use policy::waiting::{Costs, WaitingRule};
 use policy::{CpuId, JobId, Span};
@@ -25,6 +25,7 @@ use crate::prun::session::Session;
 use crate::spool::{self, Record};
 use crate::stop::{OrStop, Stop};
 
+mod adopted;
 mod queue;
 mod session;
 
@@ -37,6 +38,9 @@ const SLICE: Span = Span::from_millis(20);
 pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     if arguments.detach && !arguments.dry_run && !session::is_here() {
         return session::start();
+    }
+    if let Some(process) = arguments.pid {
+        return adopted::adopt(arguments, process);
     }
     let plan = Plan::new(arguments)?;
     if arguments.dry_run {
@@ -170,6 +174,8 @@ struct Plan<'a> {
     place: PathBuf,
     /// Where output goes.
     output: Output,
+    /// A program that runs already, instead of ranks.
+    program: Option<&'a Program>,
 }
 
 impl Plan<'_> {
@@ -208,7 +214,24 @@ impl Plan<'_> {
             )),
             _ => None,
         };
-        Ok(Plan { arguments, launches, programs, permitted, quota, unbound, place, output })
+        Ok(Plan { arguments, launches, programs, permitted, quota, unbound, place, output, program: None })
+    }
+
+    /// That of a program that runs already.
+    fn of_program<'a>(arguments: &'a Prun, program: &'a Program) -> Result<Plan<'a>, Stop> {
+        let permitted = program.cpus();
+        let quota = sys::cpus::quota().filter(|&quota| quota < permitted.len() as f64);
+        Ok(Plan {
+            arguments,
+            launches: Vec::new(),
+            programs: Vec::new(),
+            permitted,
+            quota,
+            unbound: None,
+            place: absolute(&cosched::place())?,
+            output: Output::default(),
+            program: Some(program),
+        })
     }
 
     fn ranks(&self) -> u32 {
@@ -262,6 +285,7 @@ impl Plan<'_> {
             || State::new(self.topology(), slice.unwrap_or(SLICE)).numbered_from(spool::first_number(&self.place));
         let table = Table::enter(&self.place, empty).or_failed()?;
         let state = table.state().or_failed()?;
+        self.program.map_or(Ok(()), |program| program.check(&table, &state)).or_input()?;
         self.request(state.topology()).or_input()?;
         if let Some(slice) = slice.filter(|&slice| slice != state.slice()) {
             print_message(format_args!(
@@ -280,7 +304,7 @@ impl Plan<'_> {
             waits_for_cells: self.arguments.queue,
             memory: self.arguments.memory,
         };
-        let mechanism = self.arguments.mechanism;
+        let mechanism = self.program.map(|_| StopMechanism::Signals).or(self.arguments.mechanism);
         Agent::enter(table, mechanism, entering, &mut InQueue).map_err(|why| match why {
             AgentError::State(why) => Stop::Input(why.into()),
             AgentError::Mechanism(why) => Stop::Input(why.into()),
@@ -335,6 +359,9 @@ impl Plan<'_> {
 
     /// The command, for people.
     fn command(&self) -> String {
+        if let Some(program) = self.program {
+            return program.command();
+        }
         let words: Vec<_> = self.arguments.command.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     }

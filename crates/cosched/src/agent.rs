@@ -8,23 +8,26 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use policy::gang::{Action, Gang, classify_threads};
 use policy::layout::Rectangle;
 use policy::{Instant, JobId, Span};
 use rustix::process::Pid;
-use sys::containment::JobGroup;
+use sys::containment::{JobGroup, Successor};
+use sys::identity::Identity;
 
+use crate::adoption::Program;
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
 use crate::lowering::{CannotLower, LowerMeans};
-use crate::mechanisms::{Obstacle, StopMeans};
+use crate::mechanisms::{Mechanisms, Obstacle, StopMeans};
 use crate::page::Page;
 use crate::process_list::ProcessList;
-use crate::processes::{Observer, descendants, last_thread, mark};
+use crate::processes::{Observer, descendants, family, last_thread, mark};
 use crate::queue::{self, Waiting};
 use crate::restraint::StopMechanism;
-use crate::state::{Entering, State, StateError};
+use crate::state::{Entering, Job, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
 
@@ -40,6 +43,9 @@ const LONGEST_STAGGER: Span = Span::from_millis(2);
 const LONGEST_SLEEP: Span = Span::from_millis(1_000);
 /// The time between two looks at the agents of other jobs, which may have been killed.
 const LIVENESS: Span = Span::from_millis(500);
+/// How long a successor lets a program run again and again: until other agents know that the agent
+/// was killed, at least.
+const SUCCESSION: Duration = Duration::from_secs(2);
 /// The time between two observations of a job, unless a slice is longer.
 const OBSERVATION: Span = Span::from_millis(100);
 
@@ -76,6 +82,9 @@ pub enum AgentError {
         #[source]
         why: io::Error,
     },
+    /// Nothing would let the program go on if this process were killed.
+    #[error("cannot start the process that succeeds the agent: {0}")]
+    Succession(#[source] io::Error),
     /// There is no thread.
     #[error("cannot start the agent's thread: {0}")]
     Thread(#[source] io::Error),
@@ -86,9 +95,18 @@ pub enum AgentError {
 pub struct Agent {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    adopted: Option<Adopted>,
     /// Dropped last, as the next one.
     stop: StopMeans,
     lower: Option<LowerMeans>,
+}
+
+/// A job whose processes do not end with their agent.
+#[derive(Debug)]
+struct Adopted {
+    job: Job,
+    /// Lets them go on if the agent is killed.
+    successor: Successor,
 }
 
 /// State of the agent that its thread shares with the process's main thread.
@@ -103,6 +121,12 @@ struct Shared {
 }
 
 impl Shared {
+    /// Lets the processes of the job run, whatever the table says by now.
+    fn release(&self, job: &Job) {
+        // Others do so as well.
+        let _ = Mechanisms::default().run(&job.target(self.job, &self.list));
+    }
+
     /// Keeps an error if it is the first one.
     fn note(&self, why: AgentError) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
@@ -143,7 +167,7 @@ impl Agent {
             let _ = table.update(|state, now| state.release(job, now).map_err(AgentError::from));
         })?;
         let shared = Shared { table, job, list, is_ending: AtomicBool::new(false), failed: Mutex::new(None) };
-        Ok(Agent { shared: Arc::new(shared), thread: None, stop, lower })
+        Ok(Agent { shared: Arc::new(shared), thread: None, adopted: None, stop, lower })
     }
 
     /// The number of the job.
@@ -177,13 +201,42 @@ impl Agent {
     /// # Errors
     /// [`AgentError`].
     pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
-        let shared = self.shared.clone();
+        self.set_mechanisms()?;
+        self.watch(move || descendants(&keepers))
+    }
+
+    /// Lets the job, whose processes are a program that runs already and its descendants, take
+    /// turns. It can only be stopped by signals, and goes on when this is dropped. This process must
+    /// have one thread.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub fn adopt(&mut self, program: &Program) -> Result<(), AgentError> {
+        self.set_mechanisms()?;
+        let job = self.state()?.job(self.job())?.clone();
+        let again = || {
+            self.shared.release(&job);
+            false
+        };
+        let successor = Successor::acting(SUCCESSION, again).map_err(AgentError::Succession)?;
+        self.adopted = Some(Adopted { job, successor });
+        let process = program.identity();
+        self.watch(move || family(process))
+    }
+
+    /// Tells the table how the job is stopped and lowered.
+    fn set_mechanisms(&self) -> Result<(), AgentError> {
         self.update(|state, _| {
             let lower = self.lower.as_ref().map(LowerMeans::lower_by);
             lower.map_or(Ok(()), |lower_by| state.set_lower_by(self.job(), lower_by))?;
             state.set_stop_by(self.job(), self.stop.stop_by())
-        })?;
-        let watch = move || Watch::new(&shared, keepers).run();
+        })
+    }
+
+    /// Starts the thread. The function lists the processes of the job.
+    fn watch(&mut self, processes: impl Fn() -> Vec<Identity> + Send + 'static) -> Result<(), AgentError> {
+        let shared = self.shared.clone();
+        let watch = move || Watch::new(&shared, &processes).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);
         Ok(())
@@ -223,8 +276,8 @@ impl Agent {
         self.shared.table.update(|state, now| Ok(change(state, now)?))
     }
 
-    /// Takes the job out of the table. Its processes must have ended. Blocks until the agent's
-    /// thread has ended.
+    /// Takes the job out of the table. Its processes must have ended, unless they were adopted: then
+    /// they go on. Blocks until the agent's thread has ended.
     ///
     /// # Errors
     /// The first error of the agent. The job is out of the table if that was possible.
@@ -245,6 +298,10 @@ impl Agent {
             // The change wakes it. If there is none, it wakes after a second at the latest.
             let _ = thread.join();
         }
+        if let Some(Adopted { job, successor }) = self.adopted.take() {
+            shared.release(&job);
+            successor.dismiss();
+        }
         left
     }
 }
@@ -259,7 +316,8 @@ impl Drop for Agent {
 struct Watch<'a> {
     shared: &'a Shared,
     page: &'a Page,
-    keepers: Vec<Pid>,
+    /// Lists the processes of the job; parents come before their children.
+    processes: &'a dyn Fn() -> Vec<Identity>,
     /// The latest version that it has read.
     latest: Option<Arc<State>>,
     switcher: Switcher,
@@ -284,11 +342,11 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(shared: &'a Shared, keepers: Vec<Pid>) -> Watch<'a> {
+    fn new(shared: &'a Shared, processes: &'a dyn Fn() -> Vec<Identity>) -> Watch<'a> {
         Watch {
             shared,
             page: shared.table.page(),
-            keepers,
+            processes,
             latest: None,
             switcher: Switcher::new(),
             observer: Observer::default(),
@@ -415,7 +473,7 @@ impl<'a> Watch<'a> {
             return false;
         }
         self.listed = Some(now);
-        let processes = descendants(&self.keepers);
+        let processes = (self.processes)();
         let last = if is_grouped { last_thread(processes.iter().rev()) } else { last_thread(&processes) };
         self.shared.list.set_last_thread(last);
         if self.shared.list.set(&processes) && !is_grouped {

@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 #![forbid(unsafe_code)]
 
+mod adoption;
 mod agent;
 pub mod claim;
 mod clock;
@@ -21,6 +22,7 @@ mod switcher;
 mod table;
 pub mod topology;
 
+pub use adoption::{CannotAdopt, Program};
 pub use agent::{Agent, AgentError};
 pub use clock::now;
 pub use lowering::{CannotLower, find_lower_mechanism};

@@ -18,6 +18,7 @@ mod status;
 pub(crate) mod tests;
 
 pub use self::descendants::descendants;
+pub(crate) use self::descendants::family;
 pub use self::last_thread::{cpu_of, last_thread};
 pub(crate) use self::observer::threads;
 pub use self::observer::{Observer, ThreadDelta};

@@ -48,7 +48,7 @@ pub struct Job {
     agent: Identity,
     /// Its command, for people.
     pub command: String,
-    /// The number of its ranks.
+    /// The number of its ranks. Zero if it is a program that ran before.
     pub ranks: u32,
     /// When it was entered, by the clock of turns.
     pub entered: Instant,
@@ -82,7 +82,7 @@ pub struct Entering {
     pub agent: Identity,
     /// Its command, for people.
     pub command: String,
-    /// The number of its ranks.
+    /// The number of its ranks. Zero for a program that runs already.
     pub ranks: u32,
     /// The cells that it asks for. `None` if it runs on CPUs that the table does not have.
     pub request: Option<Request>,
@@ -116,6 +116,9 @@ pub enum StateError {
     /// The job cannot be lowered.
     #[error(transparent)]
     CannotLower(#[from] CannotLower),
+    /// The job cannot be lowered, because it could not be raised if its agent were killed.
+    #[error("job {0} ran before it was a job: start `rowlock prun --pid` with `--how moderate` instead")]
+    Adopted(JobId),
     /// There are too many jobs.
     #[error("there are {MOST_JOBS} jobs already")]
     Full,
@@ -361,7 +364,11 @@ impl State {
     /// # Errors
     /// [`StateError`].
     pub fn find_lower_by(&mut self, id: JobId) -> Result<(), StateError> {
-        let Job { agent, lower_by: None, .. } = *self.job(id)? else { return Ok(()) };
+        let job = self.job(id)?;
+        let Job { agent, lower_by: None, .. } = *job else { return Ok(()) };
+        if job.is_adopted() {
+            return Err(StateError::Adopted(id));
+        }
         self.set_lower_by(id, LowerBy::of_running(agent, self.task_groups())?)
     }
 
@@ -433,6 +440,11 @@ impl Job {
     pub(crate) fn target<'a>(&'a self, id: JobId, list: &'a ProcessList) -> Target<'a> {
         let (stop_by, lower_by) = (self.stop_by.as_ref(), self.lower_by.as_ref());
         Target { id, agent: self.agent, stop_by, lower_by, list }
+    }
+
+    /// Whether it is a program that ran before. Its processes do not end with the agent.
+    pub fn is_adopted(&self) -> bool {
+        self.ranks == 0
     }
 
     /// The process that acts for the job.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
+use std::sync::Arc;
 
 use policy::gang::Action;
 use policy::{Instant, JobId, Span};
@@ -27,6 +28,8 @@ pub(crate) struct Switcher {
     priority: Priority,
     lists: BTreeMap<JobId, ProcessList>,
     mechanisms: Mechanisms,
+    /// The last version of the table for which there are lists.
+    state: Option<Arc<State>>,
 }
 
 /// A job that could not be stopped, lowered or continued, and the reason.
@@ -35,16 +38,17 @@ pub(crate) type Failure = (JobId, io::Error);
 impl Switcher {
     /// The calling thread becomes one that can switch.
     pub(crate) fn new() -> Switcher {
-        Switcher { priority: Priority::raise(), lists: BTreeMap::new(), mechanisms: Mechanisms::default() }
+        let (lists, mechanisms) = (BTreeMap::new(), Mechanisms::default());
+        Switcher { priority: Priority::raise(), lists, mechanisms, state: None }
     }
 
     /// Gives all processes of all jobs the action of their job at `now`. It may be repeated.
     /// Returns the first failure; all other jobs have their action nevertheless.
     ///
     /// All stops come first: a process that continues may take the CPU of this one for a tick.
-    pub(crate) fn switch(&mut self, table: &Table, state: &State, now: Instant) -> Result<(), Failure> {
+    pub(crate) fn switch(&mut self, table: &Table, state: &Arc<State>, now: Instant) -> Result<(), Failure> {
         self.find_lists(table, state);
-        let Switcher { priority, lists, mechanisms } = self;
+        let Switcher { priority, lists, mechanisms, .. } = self;
         let mut failed = None;
         let mut enforce = |action: Option<Action>, step: Step| {
             for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
@@ -66,7 +70,7 @@ impl Switcher {
     }
 
     /// How long the processes of all jobs may delay a switch.
-    pub(crate) fn time_for_processes(&mut self, table: &Table, state: &State) -> Span {
+    pub(crate) fn time_for_processes(&mut self, table: &Table, state: &Arc<State>) -> Span {
         self.find_lists(table, state);
         let time = |(_, job, list): (_, &Job, &ProcessList)| {
             let is_grouped = job.stop_by.as_ref().is_some_and(|stop_by| stop_by.group.is_some());
@@ -80,8 +84,18 @@ impl Switcher {
         Span::from_nanos(jobs(&self.lists, state).map(time).fold(0, u64::saturating_add))
     }
 
-    fn find_lists(&mut self, table: &Table, state: &State) {
-        self.lists.retain(|&job, _| state.job(job).is_ok());
+    fn find_lists(&mut self, table: &Table, state: &Arc<State>) {
+        let before = self.state.replace(state.clone());
+        let Switcher { lists, mechanisms, .. } = self;
+        lists.retain(|&id, list| {
+            let is_there = state.job(id).is_ok();
+            let adopted = before.as_ref().and_then(|before| before.job(id).ok()).filter(|job| job.is_adopted());
+            if let (false, Some(job)) = (is_there, adopted) {
+                // Its processes go on. An agent may have stopped them after their own had left.
+                let _ = mechanisms.run(&job.target(id, list));
+            }
+            is_there
+        });
         for (job, _) in state.jobs().filter(|(_, job)| !job.is_queued()) {
             // A job whose list cannot be read is not stopped.
             if let Entry::Vacant(place) = self.lists.entry(job)

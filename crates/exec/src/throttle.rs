@@ -1,6 +1,6 @@
 //! Disk throttling: runs programs in a control group whose reads and writes the kernel delays.
 //!
-//! The group exists as long as the value does, or the process. If its remover was killed as well,
+//! The group exists as long as the value does, or the process. If its successor was killed as well,
 //! it is removed when the next one is created. It works with both versions of control groups.
 //! Version 1 delays only direct input and output. Reads from the page cache are never delayed.
 
@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sys::block_device::BlockDevice;
 use sys::cgroups::Hierarchy;
-use sys::containment::Remover;
+use sys::containment::Successor;
 use sys::files::write_control;
 
 use crate::invocation::Invocation;
@@ -31,7 +31,7 @@ pub struct Throttle {
     version: u32,
     /// Held as long as the group is in use, to distinguish it from one of a killed process.
     _lock: File,
-    _remover: Remover,
+    _successor: Successor,
 }
 
 /// Transfer rates in bytes per second.
@@ -76,7 +76,7 @@ impl Throttle {
         for (version, parent) in parents(&Hierarchy::all()) {
             remove_abandoned(&parent);
             match create(&parent) {
-                Ok((group, _lock, _remover)) => return Ok(Throttle { group, device, version, _lock, _remover }),
+                Ok((group, _lock, _successor)) => return Ok(Throttle { group, device, version, _lock, _successor }),
                 Err(why) => refused = ThrottleError::Group { path: parent, why },
             }
         }
@@ -146,12 +146,12 @@ fn limits(version: u32, device: &str, Rates { read, write }: Rates) -> Vec<(&'st
 
 /// Creates a group and locks it.
 #[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
-fn create(parent: &Path) -> io::Result<(PathBuf, File, Remover)> {
+fn create(parent: &Path) -> io::Result<(PathBuf, File, Successor)> {
     for count in 0.. {
         let name = format!("{NAME}{}-{count}", std::process::id());
         let group = parent.join(&name);
         match fs::create_dir(&group).and_then(|()| lock(&group)) {
-            Ok(Some(folder)) => return Ok((group, folder, Remover::new(File::open(parent)?, &name, &[])?)),
+            Ok(Some(folder)) => return Ok((group, folder, Successor::removing(File::open(parent)?, &name, &[])?)),
             Ok(None) => {}
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
             Err(why) => {
@@ -227,15 +227,15 @@ mod tests {
     #[test]
     fn only_unused_groups_are_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let (used, lock, remover) = create(parent.path()).unwrap();
+        let (used, lock, successor) = create(parent.path()).unwrap();
         let left = parent.path().join(format!("{NAME}1-0"));
         let others = parent.path().join("another");
         fs::create_dir(&left).and_then(|()| fs::create_dir(&others)).unwrap();
         remove_abandoned(parent.path());
         assert_eq!((used.exists(), left.exists(), others.exists()), (true, false, true));
-        std::mem::forget(remover);
+        std::mem::forget(successor);
         drop(lock);
-        // The remover closes its copy of the lock soon after it has started.
+        // The successor closes its copy of the lock soon after it has started.
         while used.exists() {
             remove_abandoned(parent.path());
         }
@@ -253,7 +253,7 @@ mod tests {
             assert!(created.iter().all(|(group, ..)| group.exists()));
         });
         // Between its creation and its lock, another process may hold the lock, or have removed it.
-        let (used, _lock, _remover) = create(parent.path()).unwrap();
+        let (used, _lock, _successor) = create(parent.path()).unwrap();
         assert!(lock(&used).unwrap().is_none() && lock(&parent.path().join("removed")).unwrap().is_none());
     }
 

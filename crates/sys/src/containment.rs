@@ -29,7 +29,7 @@ mod group;
 mod job_group;
 mod keeper;
 mod record;
-mod remover;
+mod successor;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -45,7 +45,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open}
 pub use self::job_group::{JobGroup, control_of_job};
 use self::keeper::Order;
 use self::record::Record;
-pub use self::remover::Remover;
+pub use self::successor::Successor;
 
 /// How a contained program relates to the process that starts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

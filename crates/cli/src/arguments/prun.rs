@@ -96,9 +96,16 @@ pub(crate) struct Prun {
     /// Say what would be started, and where if there were no other jobs, and start nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Let this process and its descendants, which run already, take turns until it ends; Ctrl-C
+    /// only ends the turns
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = [
+        "command", "ranks", "cores", "mechanism", "queue", "memory", "wait", "bind", "stdin", "detach", "label", "output",
+        "time_limit", "cpus", "chdir", "env", "report_bindings", "dry_run",
+    ])]
+    pub(crate) pid: Option<u32>,
     /// The program with its arguments, preferably after `--`; another one, with ranks of its own,
     /// after ` : `, as in `prun -n 1 -- master : -n 3 worker`
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "CMD", required_unless_present = "pid", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -27,6 +27,7 @@ mod paper_threads;
 mod pipeline;
 mod planted;
 mod prun;
+mod prun_adopted;
 mod prun_bursts;
 mod prun_debugger;
 mod prun_detach;

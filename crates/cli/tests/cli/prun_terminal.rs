@@ -196,6 +196,24 @@ fn a_job_that_its_terminal_has_stopped_is_continued_by_resume_and_ended_by_kill(
 }
 
 #[test]
+fn ctrl_c_ends_the_turns_of_a_program_that_ran_before_and_not_the_program() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    let program = testing::Child::start(testing::command("sh").args(["-c", SPIN]));
+    shell.start(&format!("rowlock prun --pid {}", program.id()));
+    until(|| table.jobs().len() == 1);
+    let agent = agent(&table.jobs()[0]);
+    until(|| awaits_stops(agent) && is_in_foreground(agent));
+    shell.terminal.type_keys(CTRL_C);
+    shell.terminal.read_until("goes on, and takes no turns any more");
+    shell.answer();
+    assert_eq!(crate::prun::state(program.id()), Some('R'));
+    drop(program);
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
 fn a_job_in_the_background_that_reads_is_stopped_until_it_is_in_the_foreground() {
     let table = Table::new();
     let mut shell = Shell::new(&table);

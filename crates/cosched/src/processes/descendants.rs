@@ -27,6 +27,12 @@ pub fn descendants(keepers: &[Pid]) -> Vec<Identity> {
     }
 }
 
+/// A process and its [`descendants`]. None if it has ended.
+pub(crate) fn family(process: Identity) -> Vec<Identity> {
+    let id = i32::try_from(process.pid).ok().and_then(Pid::from_raw).filter(|_| process.is_alive());
+    id.map_or_else(Vec::new, |id| [vec![process], descendants(&[id])].concat())
+}
+
 /// Searches by the children of each process.
 fn search(keepers: &[Pid], children: impl Fn(u32) -> Vec<u32>) -> Vec<Identity> {
     let keepers = keepers.iter().map(|keeper| keeper.as_raw_nonzero().get().unsigned_abs());

@@ -14,7 +14,7 @@
 //!
 //! # How the group ends
 //!
-//! Its creator removes it, or another process ([`Remover`]) if the creator is killed. Frozen
+//! Its creator removes it, or another process ([`Successor`]) if the creator is killed. Frozen
 //! processes do not react to signals, in version 1 not even to SIGKILL. So the group is thawed
 //! before, again and again, since other processes may not know yet that the job has ended. If the
 //! other process is killed as well, the next start of a job thaws and removes the group, and the
@@ -38,7 +38,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::group::{create, is_harmless_within, is_version_2, remove};
-use super::{Remover, record};
+use super::{Successor, record};
 use crate::cgroups::Hierarchy;
 use crate::files::{Control, Folder, some_name, write_control_at};
 use crate::identity::{Identity, pid_namespace};
@@ -63,7 +63,7 @@ pub struct JobGroup {
     folder: Folder,
     path: String,
     /// `None` once it was dropped.
-    remover: Option<Remover>,
+    successor: Option<Successor>,
 }
 
 impl JobGroup {
@@ -95,17 +95,17 @@ impl JobGroup {
         let inner = folder.strip_prefix(&hierarchy.mount).unwrap_or(Path::new("")).join(&name);
         let Some(path) = inner.to_str().map(str::to_owned) else { return fail("is not valid UTF-8") };
         let name = CString::new(name)?;
-        let remover = Remover::start(around.as_fd(), TIMEOUT, |around| end(around, &name))?;
+        let successor = Successor::start(Some(around.as_fd()), TIMEOUT, || end(around.as_fd(), &name))?;
         let opened = create(around.as_fd(), &name)
             .map_err(io::Error::from)
             .and_then(|()| Folder::open(&hierarchy.mount.join(&path)));
         match opened {
             Ok(folder) => {
-                Ok(JobGroup { version: hierarchy.version, around, name, folder, path, remover: Some(remover) })
+                Ok(JobGroup { version: hierarchy.version, around, name, folder, path, successor: Some(successor) })
             }
             Err(why) => {
                 let why = io::Error::new(why.kind(), format!("no group can be created in {}: {why}", folder.display()));
-                drop(remover);
+                drop(successor);
                 Err(why)
             }
         }
@@ -142,7 +142,7 @@ impl Drop for JobGroup {
     fn drop(&mut self) {
         let is_over = end(self.around.as_fd(), &self.name);
         // Otherwise it waits for its processes.
-        self.remover.take().filter(|_| is_over).into_iter().for_each(Remover::dismiss);
+        self.successor.take().filter(|_| is_over).into_iter().for_each(Successor::dismiss);
     }
 }
 

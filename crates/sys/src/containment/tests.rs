@@ -2,6 +2,8 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 
 use super::group::{Group, is_harmless_within};
 use super::*;
@@ -201,28 +203,45 @@ fn a_folder_is_removed_when_its_creator_ends_or_drops_its_remover() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("folder");
     let create = || {
-        let remover = Remover::new(File::open(place.path()).unwrap(), "folder", &["file", "absent"]).unwrap();
+        let successor = Successor::removing(File::open(place.path()).unwrap(), "folder", &["file", "absent"]).unwrap();
         fs::create_dir(&folder).and_then(|()| fs::write(folder.join("file"), "")).unwrap();
-        remover
+        successor
     };
-    let remover = create();
+    let successor = create();
     assert!(folder.join("file").exists());
-    drop(remover);
+    drop(successor);
     assert!(!folder.exists());
 
     let killed = Contained::start(testing::command("sleep").arg("1000"), Manner::Background).unwrap();
-    let remover = create();
-    // The remover holds neither the lifeline of a program nor its own.
+    let successor = create();
+    // The successor holds neither the lifeline of a program nor its own.
     drop(killed);
-    drop(remover);
+    drop(successor);
     assert!(!folder.exists());
 
     // A link is not followed.
     let other = tempfile::tempdir().unwrap();
     fs::write(other.path().join("file"), "").unwrap();
     std::os::unix::fs::symlink(other.path(), &folder).unwrap();
-    drop(Remover::new(File::open(place.path()).unwrap(), "folder", &["file"]).unwrap());
+    drop(Successor::removing(File::open(place.path()).unwrap(), "folder", &["file"]).unwrap());
     assert!(other.path().join("file").exists());
+}
+
+#[test]
+fn a_successor_acts_until_it_is_done_unless_it_is_dismissed() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(4).unwrap();
+    let acts = crate::shared_memory::Mapping::new(&file, std::num::NonZeroUsize::new(4).unwrap()).unwrap();
+    let acts = acts.get::<AtomicU32>(0).unwrap();
+    let start = || Successor::start(None, Duration::from_secs(60), || acts.fetch_add(1, SeqCst) == 2).unwrap();
+    start().dismiss();
+    let successor = start();
+    assert_eq!(acts.load(SeqCst), 0);
+    drop(successor);
+    assert_eq!(acts.load(SeqCst), 3);
+    // This program has several threads.
+    let refused = Successor::acting(Duration::ZERO, || true).unwrap_err();
+    assert!(refused.to_string().contains("several threads"), "{refused}");
 }
 
 /// The keepers among the descendants of a process.

@@ -2,18 +2,18 @@
 //!
 //! Each user of the folder holds a shared lock (`flock`) on a file in it. A process that takes this
 //! lock exclusively has found that no process uses the folder, and removes it. That is tried by
-//! each user that leaves, and by a [`Remover`] for one that is killed.
+//! each user that leaves, and by a [`Successor`] for one that is killed.
 //!
 //! # Why it is neither removed while it is used, nor left
 //!
-//! - A user and a remover can race between opening the file and locking it. So the user checks
+//! - A user and a successor can race between opening the file and locking it. So the user checks
 //!   afterwards that the file still has its name, in the folder that still has its own. If not, it
 //!   begins again. Only a process that holds the exclusive lock takes these names away.
 //! - A user that leaves releases its lock before it tries. So of several that leave at once, the
 //!   last one finds no lock, or that of another which removes the folder.
 //! - The exclusive lock is held for a moment only, so the wait for a shared one is limited.
 //!
-//! If all removers are killed as well, the folder is left. The first user after that empties it.
+//! If all successors are killed as well, the folder is left. The first user after that empties it.
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
@@ -34,7 +34,7 @@ use super::folder::Folder;
 use super::lock::{has_name, lock_leftover};
 use super::trust::refusal;
 use super::{PRIVATE, openat};
-use crate::containment::Remover;
+use crate::containment::Successor;
 use crate::identity::pid_namespace;
 use crate::shared_memory::Mapping;
 
@@ -116,7 +116,8 @@ impl SharedFolder {
                 open_own(folder.as_fd(), &name)?;
             }
             let deadline = Instant::now() + patience;
-            let removal = Removal { remover: Some(Remover::of_shared(&folder, &name)?), within: folder, name };
+            let removal =
+                Removal { successor: Some(Successor::removing_shared(&folder, &name)?), within: folder, name };
             loop {
                 if let Some((opened, users)) = removal.enter(create)? {
                     let path = within.join(&*removal.name.to_string_lossy());
@@ -225,7 +226,7 @@ struct Removal {
     within: Folder,
     name: CString,
     /// `None` after its turn.
-    remover: Option<Remover>,
+    successor: Option<Successor>,
 }
 
 impl Removal {
@@ -267,7 +268,7 @@ impl Removal {
 impl Drop for Removal {
     fn drop(&mut self) {
         remove_unused(self.within.as_fd(), &self.name);
-        self.remover.take().into_iter().for_each(Remover::dismiss);
+        self.successor.take().into_iter().for_each(Successor::dismiss);
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 use super::draft::{remove_leftovers, some_name};
 use super::folder::Folder;
 use super::openat;
-use crate::containment::Remover;
+use crate::containment::Successor;
 
 /// A folder that only this user can enter. When it is dropped or this process ends, however that
 /// happens, it is removed with those of its files that were announced. If the process that does so
@@ -25,7 +25,7 @@ pub struct TemporaryFolder {
     /// Locked as long as the folder is in use, to distinguish it from one of a killed process.
     opened: Folder,
     /// `None` after its turn.
-    remover: Option<Remover>,
+    successor: Option<Successor>,
 }
 
 impl TemporaryFolder {
@@ -39,12 +39,12 @@ impl TemporaryFolder {
         remove_abandoned(&folder, prefix, files);
         loop {
             let name = some_name(prefix);
-            let remover = Remover::new(&folder, &name, files)?;
+            let successor = Successor::removing(&folder, &name, files)?;
             mkdirat(&folder, name.as_str(), Mode::RWXU)?;
             // A process that removes abandoned folders may have been faster than the lock.
             let Some(opened) = lock(&folder, &name) else { continue };
             let path = within.join(&name);
-            return Ok(TemporaryFolder { path, files, within: folder, name, opened, remover: Some(remover) });
+            return Ok(TemporaryFolder { path, files, within: folder, name, opened, successor: Some(successor) });
         }
     }
 
@@ -91,7 +91,7 @@ impl TemporaryFolder {
         let remove = || unlinkat(&self.within, self.name.as_str(), AtFlags::REMOVEDIR);
         let removed = remove();
         // It tries for a while.
-        drop(self.remover.take());
+        drop(self.successor.take());
         match removed.or_else(|_| remove()) {
             Err(error) if error != Errno::NOENT => Err(error.into()),
             _ => Ok(()),

@@ -111,7 +111,7 @@ fn a_frozen_job_ends_and_its_group_is_removed_if_its_creator_is_killed() {
 fn what_is_left_of_a_frozen_job_is_ended_by_the_next_one_if_all_that_keeps_it_is_killed() {
     let kill = |creator: u32| {
         let name = |id: u32| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-        let is_kept = |id: &u32| ["keeper\n", "remover\n"].contains(&name(*id).as_str());
+        let is_kept = |id: &u32| ["keeper\n", "successor\n"].contains(&name(*id).as_str());
         let helpers: Vec<u32> = testing::processes::children(creator).into_iter().filter(is_kept).collect();
         assert_eq!(helpers.len(), 3);
         [creator].into_iter().chain(helpers).for_each(|id| kill_process(pid(id), Signal::KILL).unwrap());

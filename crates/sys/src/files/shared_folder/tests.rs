@@ -195,7 +195,7 @@ fn a_process_that_keeps_the_lock_does_not_block_others_forever() {
 fn a_folder_that_was_removed_before_its_file_is_locked_is_not_entered() {
     let place = tempfile::tempdir().unwrap();
     let within = Folder::open(place.path()).unwrap();
-    let removal = Removal { within: within.clone(), name: CString::new(NAME).unwrap(), remover: None };
+    let removal = Removal { within: within.clone(), name: CString::new(NAME).unwrap(), successor: None };
     let open = || {
         let folder = open_own(within.as_fd(), &removal.name).unwrap();
         let users = openat(&folder, USERS, OFlags::RDWR, Mode::empty()).unwrap();
@@ -226,7 +226,7 @@ fn users_that_enter_and_leave_at_once_always_have_a_folder_and_leave_none() {
     // Without a process for each, which would make races rare.
     let enter = || {
         let within = Folder::open(place.path()).unwrap();
-        let removal = Removal { within, name: CString::new(NAME).unwrap(), remover: None };
+        let removal = Removal { within, name: CString::new(NAME).unwrap(), successor: None };
         loop {
             if let Some((folder, users)) = removal.enter(true).unwrap() {
                 let opened = Folder::from_opened(folder, place.path().join(NAME));
@@ -235,7 +235,7 @@ fn users_that_enter_and_leave_at_once_always_have_a_folder_and_leave_none() {
         }
     };
     std::thread::scope(|scope| {
-        // Removers of killed processes.
+        // Successors of killed processes.
         scope.spawn(|| {
             let within = File::open(place.path()).unwrap();
             while !is_over.load(Ordering::Relaxed) {

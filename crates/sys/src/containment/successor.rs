@@ -1,8 +1,10 @@
-//! The removal of a folder when its creator ends, by another process.
+//! The successor of a process: another one, which acts when that one ends. It removes folders and
+//! control groups, and lets programs go on that were stopped.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::time::Duration;
 
@@ -20,27 +22,27 @@ use crate::files::remove_unused;
 const TIMEOUT: Duration = Duration::from_secs(3);
 const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// Removes a folder when this process ends, however that happens, or when the value is dropped.
-/// This process may remove it itself before.
+/// Acts when this process ends, however that happens, or when the value is dropped, in a process of
+/// its own.
 #[derive(Debug)]
-pub struct Remover {
-    /// `None` once it was told to remove.
+pub struct Successor {
+    /// `None` once it was told to act.
     lifeline: Option<OwnedFd>,
     /// The end of the lifeline that the other process reads. Here, it lets this one write.
     _end: OwnedFd,
     process: Pid,
 }
 
-impl Remover {
+impl Successor {
     /// Starts a process that removes the folder with this name in another one, with these files. It
-    /// need not exist yet.
+    /// need not exist yet, and this process may remove it before.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn new(within: impl AsFd, name: &str, files: &[&str]) -> io::Result<Remover> {
-        let name = CString::new(name)?;
+    pub fn removing(within: impl AsFd, name: &str, files: &[&str]) -> io::Result<Successor> {
+        let (within, name) = (within.as_fd(), CString::new(name)?);
         let files: Vec<CString> = files.iter().map(|file| CString::new(*file)).collect::<Result<_, _>>()?;
-        Remover::start(within.as_fd(), TIMEOUT, |within| remove_once(within, &name, &files))
+        Successor::start(Some(within), TIMEOUT, || remove_once(within, &name, &files))
     }
 
     /// Starts a process that removes a shared folder, if no other process uses it at that time. It
@@ -48,69 +50,81 @@ impl Remover {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn of_shared(within: impl AsFd, name: &CStr) -> io::Result<Remover> {
-        Remover::start(within.as_fd(), TIMEOUT, |within| remove_unused(within, name))
+    pub(crate) fn removing_shared(within: impl AsFd, name: &CStr) -> io::Result<Successor> {
+        let within = within.as_fd();
+        Successor::start(Some(within), TIMEOUT, || remove_unused(within, name))
     }
 
-    /// The attempt is repeated until it returns true, or this time has passed. It makes system
-    /// calls and uses only its own memory: no lock, no allocation.
+    /// Starts a process that acts, and repeats that until it returns true or this time has passed.
+    /// It has the memory of this process as it is now, also what others share, but no descriptors.
+    ///
+    /// # Errors
+    /// If it cannot be started, or this process has several threads: the other one would have locks
+    /// that they hold, and not them.
+    pub fn acting(timeout: Duration, act: impl Fn() -> bool) -> io::Result<Successor> {
+        if std::fs::read_dir("/proc/self/task")?.count() > 1 {
+            return Err(io::Error::other("this process has several threads"));
+        }
+        // A panic must not get out into the copy of the caller that the other process has.
+        let act = || catch_unwind(AssertUnwindSafe(&act)).unwrap_or(true);
+        Successor::start(None, timeout, act)
+    }
+
+    /// The action is repeated until it returns true, or this time has passed. If this process may
+    /// have several threads, it makes system calls and uses only its own memory: no lock, no
+    /// allocation. The other process keeps this descriptor open, and no other one.
     pub(super) fn start(
-        within: BorrowedFd<'_>,
+        kept: Option<BorrowedFd<'_>>,
         timeout: Duration,
-        attempt: impl Fn(BorrowedFd<'_>) -> bool,
-    ) -> io::Result<Remover> {
+        act: impl Fn() -> bool,
+    ) -> io::Result<Successor> {
         let (end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut mask = every_signal();
         // SAFETY: the sets are initialized. After the fork of a process that may have several
-        // threads, `remove` makes system calls and uses only its own memory, as does the attempt.
+        // threads, `succeed` makes system calls and uses only its own memory, as does the action.
         let (process, why) = unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
             let process = libc::fork();
             if process == 0 {
-                remove(within, end.as_fd(), timeout, attempt);
+                succeed(kept, end.as_fd(), timeout, act);
             }
             let why = io::Error::last_os_error();
             libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
             (process, why)
         };
         match Pid::from_raw(process.max(0)) {
-            Some(process) => Ok(Remover { lifeline: Some(lifeline), _end: end, process }),
+            Some(process) => Ok(Successor { lifeline: Some(lifeline), _end: end, process }),
             None => Err(why),
         }
     }
 
-    /// Ends the other process, which removes nothing.
-    pub(crate) fn dismiss(self) {
+    /// Ends the other process, which does nothing.
+    pub fn dismiss(self) {
         // If the other process was killed, this fails, and there is nothing to end.
         let _ = self.lifeline.as_ref().map(|lifeline| retry_on_intr(|| write(lifeline, &[0])));
     }
 }
 
-impl Drop for Remover {
-    /// Removes the paths, and waits for that.
+impl Drop for Successor {
+    /// Lets it act, and waits for that.
     fn drop(&mut self) {
         self.lifeline = None;
         let _ = retry_on_intr(|| waitpid(Some(self.process), WaitOptions::empty()));
     }
 }
 
-/// Waits for the end of the other process, and removes the folder, unless it is told not to. The
-/// descriptors are those of the folder around it and of the pipe that ends with the other process.
-fn remove(
-    within: BorrowedFd<'_>,
-    end: BorrowedFd<'_>,
-    timeout: Duration,
-    attempt: impl Fn(BorrowedFd<'_>) -> bool,
-) -> ! {
+/// Waits for the end of the other process, and acts, unless it is told not to. `end` is that of the
+/// pipe that ends with the other process.
+fn succeed(kept: Option<BorrowedFd<'_>>, end: BorrowedFd<'_>, timeout: Duration, act: impl Fn() -> bool) -> ! {
     // As a keeper, it outlives whatever kills all processes named rowlock.
-    let _ = set_name(c"remover");
+    let _ = set_name(c"successor");
     // Out of the group and the session of the other process, which may be killed as a whole.
     let _ = setsid();
-    close_all_but([within, end]);
+    close_all_but([kept.unwrap_or(end), end]);
     let is_dismissed = retry_on_intr(|| read(end, &mut [0_u8])) != Ok(0);
     let deadline = now() + timeout.as_nanos() as i64;
-    // Programs that use it may still be ending.
-    while !is_dismissed && !attempt(within) && now() < deadline {
+    // Programs may still be ending.
+    while !is_dismissed && !act() && now() < deadline {
         // Nothing becomes ready.
         let _ = poll(&mut [], Some(&INTERVAL));
     }

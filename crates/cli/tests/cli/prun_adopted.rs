@@ -1,0 +1,134 @@
+//! `rowlock prun --pid`: programs that run already.
+
+use rustix::process::{Pid, Signal, kill_process};
+use testing::Child;
+
+use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, is_stopped, until};
+
+/// A program that spins on one CPU, and has a child that does as well.
+fn start_program() -> Child {
+    let mut command = testing::command("taskset");
+    Child::start(command.args(["--cpu-list", cpu(), "sh", "-c", &format!("({SPIN}) & {SPIN}")]))
+}
+
+/// The program and its child.
+fn processes(program: &Child) -> [u32; 2] {
+    until(|| testing::processes::children(program.id()).len() == 1);
+    [program.id(), testing::processes::children(program.id())[0]]
+}
+
+fn adopt(table: &Table, program: &Child) -> Child {
+    let before = table.jobs().len();
+    let pid = program.id().to_string();
+    let options = ["prun", "--pid", &pid, "--how", "strict", "--slice", "5 ms"];
+    let prun = Child::start(&mut table.rowlock(&options));
+    until(|| table.jobs().len() > before);
+    prun
+}
+
+fn strict_job(table: &Table) -> Child {
+    table.start(&["-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"], SPIN)
+}
+
+fn kill(process: u32) {
+    kill_process(Pid::from_raw(process as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+fn expect_turns(program: &Child, other: &Child) {
+    let processes = processes(program);
+    let are_all = |stopped| move || processes.iter().all(|&process| is_stopped(process) == Some(stopped));
+    for _ in 0..3 {
+        until(are_all(true));
+        until(are_all(false));
+        until(|| are_stopped(other.id()));
+        until(|| are_running(other.id()));
+    }
+}
+
+#[test]
+fn a_program_takes_turns_and_ends_with_the_signal_of_kill() {
+    let table = Table::new();
+    let (program, other) = (start_program(), strict_job(&table));
+    let prun = adopt(&table, &program);
+    expect_turns(&program, &other);
+    let job = &table.jobs()[1];
+    assert_eq!((job["ranks"].as_u64(), job["agent"].as_u64()), (Some(0), Some(prun.id().into())));
+    assert!(job["command"].as_str().unwrap().contains(SPIN), "{job}");
+    let child = processes(&program)[1];
+    testing::run(&mut table.rowlock(&["kill", "2"])).expect_success();
+    program.wait().expect_signal(Signal::TERM.as_raw());
+    prun.wait().expect_success();
+    // It is not ended, but goes on without turns.
+    until(|| is_stopped(child) == Some(false));
+    kill(child);
+    testing::run(&mut table.rowlock(&["kill", "1"])).expect_success();
+    other.wait().expect_exit(143);
+    table.expect_gone();
+}
+
+#[test]
+fn a_program_goes_on_if_its_agent_is_killed_or_all_agents_are() {
+    let table = Table::new();
+    for all in [false, true] {
+        let (program, other) = (start_program(), strict_job(&table));
+        let prun = adopt(&table, &program);
+        expect_turns(&program, &other);
+        let processes = processes(&program);
+        until(|| processes.iter().all(|&process| is_stopped(process) == Some(true)));
+        kill(prun.id());
+        if all {
+            kill(other.id());
+        }
+        prun.wait().expect_signal(Signal::KILL.as_raw());
+        until(|| processes.iter().all(|&process| is_stopped(process) == Some(false)));
+        if !all {
+            until(|| table.jobs().len() == 1);
+            // The other job has the CPU for itself.
+            testing::run(&mut table.rowlock(&["hold", "1"])).expect_success();
+            until(|| are_stopped(other.id()));
+            assert!(processes.iter().all(|&process| is_stopped(process) == Some(false)));
+            kill(other.id());
+        }
+        other.wait().expect_signal(Signal::KILL.as_raw());
+        processes.into_iter().for_each(kill);
+        program.wait().expect_signal(Signal::KILL.as_raw());
+        table.expect_gone();
+    }
+}
+
+#[test]
+fn a_program_that_cannot_take_turns_is_refused() {
+    let table = Table::new();
+    let refused = |process: u32, why: &str| {
+        let output = testing::run(&mut table.rowlock(&["prun", "--pid", &process.to_string()]));
+        output.expect_exit(2).expect_stderr(why);
+    };
+    refused(0, "0 is not in 1..=4294967295");
+    refused(u32::MAX, "there is no process 4294967295");
+    refused(std::process::id(), "has started this one, which would be stopped with it");
+    let program = start_program();
+    let [process, child] = processes(&program);
+    let prun = adopt(&table, &program);
+    let other = strict_job(&table);
+    until(|| is_stopped(process) == Some(true) && is_stopped(child) == Some(true));
+    kill(other.id());
+    other.wait().expect_signal(Signal::KILL.as_raw());
+    refused(process, "belongs to job 1 already");
+    refused(child, "belongs to job 1 already");
+    refused(prun.id(), "belongs to job 1 already");
+    let lowered = testing::run(&mut table.rowlock(&["set", "1", "--how", "moderate"]));
+    lowered.expect_exit(2).expect_stderr("start `rowlock prun --pid` with `--how moderate` instead");
+    kill(child);
+    kill(process);
+    prun.wait().expect_success();
+    program.wait().expect_signal(Signal::KILL.as_raw());
+    let stopped = start_program();
+    let [process, child] = processes(&stopped);
+    kill_process(Pid::from_raw(process as i32).unwrap(), Signal::STOP).unwrap();
+    until(|| is_stopped(process) == Some(true));
+    refused(process, "is stopped");
+    kill(child);
+    kill(process);
+    stopped.wait().expect_signal(Signal::KILL.as_raw());
+    table.expect_gone();
+}
