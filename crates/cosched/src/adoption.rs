@@ -80,16 +80,13 @@ impl Program {
             return Err(CannotAdopt::Forbidden(process));
         }
         let stat = Stat::of(process).filter(|stat| !stat.has_ended()).ok_or(CannotAdopt::NotThere(process))?;
-        if stat.state == b'T' {
-            return Err(CannotAdopt::Stopped(process));
-        }
         Ok(Program { identity: Identity { pid: process, started: stat.started }, handle })
     }
 
-    /// Refuses a program that belongs to a job of this table.
+    /// Refuses a program that belongs to a job of this table, or is stopped.
     ///
     /// # Errors
-    /// [`CannotAdopt::Taken`].
+    /// [`CannotAdopt::Taken`] and [`CannotAdopt::Stopped`].
     pub fn check(&self, table: &Table, state: &State) -> Result<(), CannotAdopt> {
         let is_taken = |id: JobId, agent: Identity| {
             let list = table.processes(id).ok();
@@ -97,6 +94,9 @@ impl Program {
         };
         match state.jobs().find(|&(id, job)| !job.is_queued() && is_taken(id, job.agent())) {
             Some((job, _)) => Err(CannotAdopt::Taken { process: self.identity.pid, job }),
+            None if Stat::of(self.identity.pid).is_some_and(|stat| stat.state == b'T') => {
+                Err(CannotAdopt::Stopped(self.identity.pid))
+            }
             None => Ok(()),
         }
     }

@@ -62,7 +62,7 @@ fn a_program_takes_turns_and_ends_with_the_signal_of_kill() {
     until(|| is_stopped(child) == Some(false));
     kill(child);
     testing::run(&mut table.rowlock(&["kill", "1"])).expect_success();
-    other.wait().expect_exit(143);
+    other.wait().expect_signal(Signal::TERM.as_raw());
     table.expect_gone();
 }
 
