@@ -133,6 +133,8 @@ struct Switches {
     lateness_90_percent_ns: u64,
     duration_median_ns: u64,
     duration_90_percent_ns: u64,
+    skew_median_ns: u64,
+    skew_90_percent_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -187,12 +189,15 @@ impl List {
             .map(|(id, job)| row(state, id, job, now))
             .collect();
         let rows = ended.into_iter().map(|(_, row)| row).chain(alive).collect();
-        let nanos = |span: Option<Span>| span.map(Span::as_nanos);
-        let switches = nanos(times.lateness_median).map(|lateness_median_ns| Switches {
-            lateness_median_ns,
-            lateness_90_percent_ns: nanos(times.lateness_90_percent).unwrap_or(0),
-            duration_median_ns: nanos(times.duration_median).unwrap_or(0),
-            duration_90_percent_ns: nanos(times.duration_90_percent).unwrap_or(0),
+        let nanos = |span: Option<Span>| span.map_or(0, Span::as_nanos);
+        let Times { lateness, duration, skew } = times;
+        let switches = lateness.median.map(|_| Switches {
+            lateness_median_ns: nanos(lateness.median),
+            lateness_90_percent_ns: nanos(lateness.of_90_percent),
+            duration_median_ns: nanos(duration.median),
+            duration_90_percent_ns: nanos(duration.of_90_percent),
+            skew_median_ns: nanos(skew.median),
+            skew_90_percent_ns: nanos(skew.of_90_percent),
         });
         Ok(List { schema_version: 1, slice_ns: Some(state.slice().as_nanos()), jobs: rows, switches })
     }
@@ -225,11 +230,14 @@ impl List {
             let micros = |nanos: u64| Span::from_nanos(nanos).to_string();
             let _ = writeln!(
                 text,
-                "switches: at most {} late in the median and {} in 90 %; they take at most {} and {}",
+                "switches: at most {} late in the median and {} in 90 %; they take at most {} and {}, of which {} and {} \
+                 from the first process that runs again to the last",
                 micros(switches.lateness_median_ns),
                 micros(switches.lateness_90_percent_ns),
                 micros(switches.duration_median_ns),
-                micros(switches.duration_90_percent_ns)
+                micros(switches.duration_90_percent_ns),
+                micros(switches.skew_median_ns),
+                micros(switches.skew_90_percent_ns)
             );
         }
         text
@@ -313,9 +321,6 @@ mod tests {
     use super::*;
     use crate::spool::tests::{ended, killed};
 
-    const TIMES: Times =
-        Times { lateness_median: None, lateness_90_percent: None, duration_median: None, duration_90_percent: None };
-
     /// A table with a job of this process.
     fn table() -> (Arc<State>, Times) {
         let mut state = State::new(Topology::of_this_machine(&sys::cpus::allowed().unwrap()), Span::from_millis(20));
@@ -331,7 +336,7 @@ mod tests {
             memory: None,
         };
         state.enter(&entering, cosched::now()).unwrap();
-        (Arc::new(state), TIMES)
+        (Arc::new(state), Times::default())
     }
 
     fn states(list: &List) -> Vec<&'static str> {

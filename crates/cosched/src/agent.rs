@@ -425,17 +425,19 @@ impl<'a> Watch<'a> {
         self.seen = None;
         let (version, state) = self.shared.table.latest()?;
         let now = clock::now();
-        if let Err((job, why)) = self.switcher.switch(&self.shared.table, &state, now)
+        let skew = self.switcher.switch(&self.shared.table, &state, now).unwrap_or_else(|(job, why)| {
             // It may have ended meanwhile.
-            && self.shared.table.state()?.job(job).is_ok_and(|job| job.agent().is_alive())
-        {
-            self.shared.note(AgentError::Switch { job, why });
-        }
+            if self.shared.table.state().is_ok_and(|state| state.job(job).is_ok_and(|job| job.agent().is_alive())) {
+                self.shared.note(AgentError::Switch { job, why });
+            }
+            None
+        });
         let boundary = state.next_boundary(now);
         let is_first = !self.again && self.version == version;
         self.again = !self.page.claims().finish(claim, turn(version, boundary));
         if is_first {
             self.page.duration().count(clock::now().since(now));
+            skew.into_iter().for_each(|skew| self.page.skew().count(skew));
             let begun = boundary.map(|boundary| Instant::ZERO + boundary.since(Instant::ZERO + state.slice()));
             begun.into_iter().for_each(|begun| self.page.lateness().count(now.since(begun)));
         }

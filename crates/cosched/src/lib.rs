@@ -30,4 +30,4 @@ pub use mechanisms::{Obstacle, find_stop_mechanism};
 pub use queue::Waiting;
 pub use restraint::{LowerBy, StopBy, StopMechanism};
 pub use state::{Entering, Job, SLICES, State, StateError};
-pub use table::{Table, TableError, Times, VARIABLE, place};
+pub use table::{Quantiles, Table, TableError, Times, VARIABLE, place};

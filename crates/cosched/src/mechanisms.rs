@@ -17,7 +17,7 @@ mod weights;
 use std::fmt::Debug;
 use std::io;
 
-use policy::JobId;
+use policy::{Instant, JobId};
 use sys::identity::Identity;
 
 pub(crate) use self::choice::StopMeans;
@@ -56,6 +56,11 @@ pub(crate) trait Mechanism: Debug {
     /// Leaves a job to its terminal, which is about to stop it.
     fn leave(&mut self, _target: &Target<'_>) -> io::Result<()> {
         Ok(())
+    }
+
+    /// When it has begun to let stopped jobs run, since the last call. `None` if it has not.
+    fn take_begun(&mut self) -> Option<Instant> {
+        None
     }
 
     /// Closes what was not used since the last call.
@@ -128,6 +133,12 @@ impl Mechanisms {
             Some(&LowerBy::Nice { ordinary }) => &mut Nice { ordinary },
         };
         step(mechanism, target)
+    }
+
+    /// When stopped jobs have begun to run, since the last call. `None` if none has.
+    pub(crate) fn take_begun(&mut self) -> Option<Instant> {
+        let begun = [self.signals.take_begun(), self.freezer.take_begun(), self.freeze.take_begun()];
+        begun.into_iter().flatten().min()
     }
 
     /// Ends a switch.

@@ -21,7 +21,8 @@ const SWITCHED: usize = 1;
 const LATEST: usize = 2;
 const LATENESS: usize = 8;
 const DURATION: usize = LATENESS + Histogram::BUCKETS;
-const WORDS: usize = DURATION + Histogram::BUCKETS;
+const SKEW: usize = DURATION + Histogram::BUCKETS;
+const WORDS: usize = SKEW + Histogram::BUCKETS;
 /// The places of the words of 32 bits, in bytes.
 const CHANGES: usize = WORDS * size_of::<u64>();
 const LEFT_QUEUE: usize = CHANGES + size_of::<u32>();
@@ -105,7 +106,12 @@ impl Page {
 
     /// How long switches took, from the first signal to the last.
     pub(crate) fn duration(&self) -> Histogram<'_> {
-        Histogram(&self.words[DURATION..WORDS])
+        Histogram(&self.words[DURATION..SKEW])
+    }
+
+    /// How long switches took from the first process that they let run again to the last.
+    pub(crate) fn skew(&self) -> Histogram<'_> {
+        Histogram(&self.words[SKEW..WORDS])
     }
 }
 

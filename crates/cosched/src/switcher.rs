@@ -8,6 +8,7 @@ use std::sync::Arc;
 use policy::gang::Action;
 use policy::{Instant, JobId, Span};
 
+use crate::clock;
 use crate::mechanisms::{Mechanisms, Target};
 use crate::priority::Priority;
 use crate::process_list::ProcessList;
@@ -43,10 +44,11 @@ impl Switcher {
     }
 
     /// Gives all processes of all jobs the action of their job at `now`. It may be repeated.
-    /// Returns the first failure; all other jobs have their action nevertheless.
+    /// Returns the time from the first process that runs again to the last, `None` without any; or
+    /// the first failure: all other jobs have their action nevertheless.
     ///
     /// All stops come first: a process that continues may take the CPU of this one for a tick.
-    pub(crate) fn switch(&mut self, table: &Table, state: &Arc<State>, now: Instant) -> Result<(), Failure> {
+    pub(crate) fn switch(&mut self, table: &Table, state: &Arc<State>, now: Instant) -> Result<Option<Span>, Failure> {
         self.find_lists(table, state);
         let Switcher { priority, lists, mechanisms, .. } = self;
         let mut failed = None;
@@ -65,8 +67,9 @@ impl Switcher {
         // If this process may not use that CPU, neither can one of its threads be there.
         let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
         enforce(Some(Action::Run), Mechanisms::run);
+        let skew = mechanisms.take_begun().map(|begun| clock::now().since(begun));
         mechanisms.forget_unused();
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(skew), Err)
     }
 
     /// How long the processes of all jobs may delay a switch.

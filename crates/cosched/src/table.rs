@@ -15,7 +15,7 @@ use sys::files::SharedFolder;
 use sys::identity::Identity;
 
 use crate::clock;
-use crate::page::{self, Page};
+use crate::page::{self, Histogram, Page};
 use crate::process_list::{self, ProcessList};
 use crate::state::{Job, State, StateError};
 
@@ -24,7 +24,7 @@ const PLACE: &str = "/dev/shm";
 /// The variable that names another one.
 pub const VARIABLE: &str = "ROWLOCK_TABLE";
 /// The name of the file with the shared words. It ends with the version of its format.
-const PAGE: &str = "page-2";
+const PAGE: &str = "page-3";
 /// The largest version of a table, in bytes.
 const LARGEST: u64 = 16 << 20;
 
@@ -37,17 +37,24 @@ pub struct Table {
     known: Mutex<Option<(u64, Arc<State>)>>,
 }
 
-/// Upper bounds of the times of switches, to within a factor of two. `None` without switches.
-#[derive(Clone, Copy, Debug)]
+/// The times of switches.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
-    /// How late half of them began after their boundaries.
-    pub lateness_median: Option<Span>,
-    /// How late 90 % began.
-    pub lateness_90_percent: Option<Span>,
-    /// How long half of them took.
-    pub duration_median: Option<Span>,
-    /// How long 90 % took.
-    pub duration_90_percent: Option<Span>,
+    /// How late they began after their boundaries.
+    pub lateness: Quantiles,
+    /// How long they took.
+    pub duration: Quantiles,
+    /// How long they took from the first process that they let run again to the last.
+    pub skew: Quantiles,
+}
+
+/// Upper bounds of quantiles, to within a factor of two. `None` without switches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quantiles {
+    /// Half of all times are not longer.
+    pub median: Option<Span>,
+    /// 90 % are not longer.
+    pub of_90_percent: Option<Span>,
 }
 
 /// The reason why a table cannot be used.
@@ -143,14 +150,16 @@ impl Table {
         self.folder.path()
     }
 
-    /// How late the switches of all jobs were, and how long they took, since the table was made.
+    /// The times of the switches of all jobs since the table was made.
     fn times(&self) -> Times {
-        let (lateness, duration) = (self.page.lateness(), self.page.duration());
+        let quantiles = |histogram: Histogram<'_>| Quantiles {
+            median: histogram.quantile(500),
+            of_90_percent: histogram.quantile(900),
+        };
         Times {
-            lateness_median: lateness.quantile(500),
-            lateness_90_percent: lateness.quantile(900),
-            duration_median: duration.quantile(500),
-            duration_90_percent: duration.quantile(900),
+            lateness: quantiles(self.page.lateness()),
+            duration: quantiles(self.page.duration()),
+            skew: quantiles(self.page.skew()),
         }
     }
 

@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 
-use policy::JobId;
+use policy::{Instant, JobId};
 use sys::cgroups::Hierarchy;
 use sys::containment::{JobGroup, control_of_job};
 use sys::files::Control;
 
 use super::{Mechanism, Target};
+use crate::clock;
 use crate::processes::mark;
 
 /// A freezer of one version.
@@ -61,6 +62,8 @@ impl Freezer {
 pub(super) struct Freezers {
     freezer: Freezer,
     jobs: BTreeMap<JobId, Frozen>,
+    /// When it has begun to thaw groups.
+    begun: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -73,7 +76,7 @@ struct Frozen {
 
 impl Freezers {
     pub(super) fn new(freezer: Freezer) -> Freezers {
-        Freezers { freezer, jobs: BTreeMap::new() }
+        Freezers { freezer, jobs: BTreeMap::new(), begun: None }
     }
 
     fn write(&mut self, target: &Target<'_>, setting: &str) -> io::Result<()> {
@@ -106,14 +109,19 @@ impl Mechanism for Freezers {
     }
 
     fn release(&mut self, target: &Target<'_>) -> io::Result<()> {
-        self.write(target, self.freezer.thawed)?;
         let word = target.list.group_mark();
-        let before = word.load(SeqCst);
+        let (before, begun) = (word.load(SeqCst), clock::now());
+        self.write(target, self.freezer.thawed)?;
         if mark::is_ours(before) {
+            self.begun.get_or_insert(begun);
             // If it fails, another switcher was here.
             let _ = word.compare_exchange(before, mark::over(before), SeqCst, SeqCst);
         }
         Ok(())
+    }
+
+    fn take_begun(&mut self) -> Option<Instant> {
+        self.begun.take()
     }
 
     fn leave(&mut self, target: &Target<'_>) -> io::Result<()> {

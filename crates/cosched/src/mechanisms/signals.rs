@@ -2,25 +2,36 @@
 
 use std::io;
 
+use policy::Instant;
+
 use super::{Mechanism, Target};
 use crate::processes::Processes;
 
 /// Stops by signals.
 #[derive(Debug, Default)]
-pub(super) struct Signals(Processes);
+pub(super) struct Signals {
+    processes: Processes,
+    /// When it has begun to continue processes.
+    begun: Option<Instant>,
+}
 
 impl Mechanism for Signals {
     fn restrain(&mut self, target: &Target<'_>) -> io::Result<()> {
-        self.0.stop_all(target.list.iter(), |_, _| {});
+        self.processes.stop_all(target.list.iter(), |_, _| {});
         Ok(())
     }
 
     fn release(&mut self, target: &Target<'_>) -> io::Result<()> {
-        self.0.resume_all(target.list.iter(), |_, _| {});
+        let begun = self.processes.resume_all(target.list.iter(), |_, _| {});
+        self.begun = self.begun.or(begun);
         Ok(())
     }
 
+    fn take_begun(&mut self) -> Option<Instant> {
+        self.begun.take()
+    }
+
     fn forget_unused(&mut self) {
-        self.0.forget_unused();
+        self.processes.forget_unused();
     }
 }

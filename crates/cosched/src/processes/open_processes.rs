@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicU32;
 
+use policy::Instant;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use sys::identity::Identity;
 
 use super::{Outcome, Process};
+use crate::clock;
 
 /// Open processes by their identities.
 ///
@@ -95,7 +97,8 @@ impl Processes {
     }
 
     /// Continues processes in the reverse of this order, which has parents before their children.
-    /// Reports the outcome of each.
+    /// Reports the outcome of each. Returns when it has begun to send signals, `None` if it has
+    /// sent none.
     ///
     /// It looks at all of them before it continues the first, so that they start within a few
     /// microseconds, unless one takes the CPU of the caller. The one that was stopped there should
@@ -104,7 +107,7 @@ impl Processes {
         &mut self,
         processes: impl IntoIterator<Item = (Identity, &'a AtomicU32), IntoIter: DoubleEndedIterator>,
         mut report: impl FnMut(Identity, Outcome),
-    ) {
+    ) -> Option<Instant> {
         let mut looks = Vec::new();
         for (identity, mark) in processes.into_iter().rev() {
             match self.get(identity).ok_or(Outcome::Ended).and_then(|process| process.look(mark)) {
@@ -112,6 +115,7 @@ impl Processes {
                 Err(outcome) => report(identity, outcome),
             }
         }
+        let begun = (!looks.is_empty()).then(clock::now);
         for (identity, mark, look) in looks {
             let resume = |process: &Process| match process.resume_after(&look, mark) {
                 Ok(None) => process.resume(mark),
@@ -119,6 +123,7 @@ impl Processes {
             };
             report(identity, self.get(identity).map_or(Outcome::Ended, resume));
         }
+        begun
     }
 }
 

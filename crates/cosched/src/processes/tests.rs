@@ -351,7 +351,8 @@ fn there_may_be_more_processes_than_descriptors() {
             limit(in_use + 100);
             assert!(descriptors() <= in_use + 2 * 3);
             subjects.iter().for_each(|subject| until(|| subject.is_stopped()));
-            processes.resume_all(marks(), |_, outcome| assert_eq!(outcome, Outcome::Done));
+            let mut resume = || processes.resume_all(marks(), |_, outcome| assert_eq!(outcome, Outcome::Done));
+            assert!(resume().is_some() && resume().is_none());
             processes.forget_unused();
             processes.forget_unused();
             assert!(subjects.iter().all(|subject| !subject.is_stopped()));
