@@ -22,7 +22,7 @@ use crate::error::Error;
 type Judge = fn(&Probes) -> Verdict;
 
 /// Each feature with the capability that needs it most.
-const FEATURES: [(&str, Capability, Judge); 20] = [
+const FEATURES: [(&str, Capability, Judge); 21] = [
     ("futexes", Waiting, waiting::futexes),
     ("cpu-number", Waiting, waiting::cpu_number),
     ("several-cpus", Waiting, waiting::several_cpus),
@@ -42,6 +42,7 @@ const FEATURES: [(&str, Capability, Judge); 20] = [
     ("timeslice", Control, control::timeslice),
     ("cgroups", Control, control::cgroups),
     ("job-stops", Control, control::job_stops),
+    ("job-lowering", Control, control::job_lowering),
     ("sched-ext", Control, control::sched_ext),
 ];
 

@@ -136,6 +136,24 @@ pub(super) fn job_stops(probes: &Probes) -> Verdict {
     }
 }
 
+pub(super) fn job_lowering(probes: &Probes) -> Verdict {
+    let lowered = |by| format!("`rowlock prun --how moderate` lowers jobs by the mechanism `{by}`");
+    match &probes.job_lowering {
+        Err(why) => No
+            .seen(why)
+            .costs(Control, "a job with `--how moderate` is refused: jobs are stopped in the turns of others")
+            .remedy("a control group that rowlock may use, or the right to better nice values: see cgroups and nice"),
+        Ok(by) if *by == "weight" => Yes.seen(lowered(by)),
+        Ok(by) => Partly
+            .seen(lowered(by))
+            .costs(
+                Control,
+                "each thread is lowered for itself, and only jobs of one session and control group are compared",
+            )
+            .remedy("a control group with the controller cpu that rowlock may use: see cgroups"),
+    }
+}
+
 pub(super) fn sched_ext(probes: &Probes) -> Verdict {
     let lost = "custom schedulers cannot be loaded";
     let may = ["SYS_ADMIN", "BPF"].iter().any(|capability| probes.privileges.capabilities.contains(capability));

@@ -91,6 +91,8 @@ pub(super) struct Probes {
     pub(super) virtualization: Virtualization,
     pub(super) cgroups: Cgroups,
     pub(super) job_stops: JobStops,
+    /// The mechanism by which `rowlock prun` could lower a job, or why it could not.
+    pub(super) job_lowering: Result<&'static str, String>,
     /// Whether threads can block on a futex, both within a process and across processes.
     pub(super) futexes: bool,
     pub(super) rseq: Rseq,
@@ -145,6 +147,7 @@ impl Probes {
             virtualization: Virtualization::current(),
             cgroups: Cgroups::current(),
             job_stops: JobStops::current(),
+            job_lowering: cosched::find_lower_mechanism().map(|by| by.name()).map_err(|why| why.to_string()),
             futexes: [Scope::Process, Scope::Shared]
                 .into_iter()
                 .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == WaitResult::Changed),

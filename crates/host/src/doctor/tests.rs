@@ -48,6 +48,7 @@ fn workstation() -> Probes {
             has_a_share: true,
         },
         job_stops: JobStops { mechanism: StopMechanism::Freeze, obstacles: vec![] },
+        job_lowering: Ok("weight"),
         futexes: true,
         rseq: Rseq::Registered,
         nice: Ok(0),
@@ -77,6 +78,7 @@ fn unprivileged() -> Probes {
     probes.cgroups.has_a_share = false;
     let why = "jobs cannot be stopped by the mechanism `freeze`, because this user may not create groups";
     probes.job_stops = JobStops { mechanism: StopMechanism::Signals, obstacles: vec![why.to_owned()] };
+    probes.job_lowering = Err("the job cannot be lowered: this user may do nothing".to_owned());
     (probes.best_nice, probes.real_time) = (Ok(0), denied);
     probes.perf = Perf { paranoid: Some(2), own_switches: denied, cycles: Ok(()), others: denied };
     probes.tracing = denied;
