@@ -58,6 +58,8 @@ enum Arm {
     Prun,
     /// With `rowlock prun`, without the preloaded library.
     PrunAsWritten,
+    /// As before, and stopped by signals.
+    PrunBySignals,
     /// With `rowlock prun` and turns of 50 ms.
     Prun50,
 }
@@ -70,6 +72,7 @@ impl Arm {
             Arm::Exec => &["exec", "--"],
             Arm::Prun => &["prun", "--"],
             Arm::PrunAsWritten => &["prun", "--wait", "none", "--"],
+            Arm::PrunBySignals => &["prun", "--wait", "none", "--mechanism", "signals", "--"],
             Arm::Prun50 => &["prun", "--slice", "50 ms", "--"],
         }
     }
