@@ -206,8 +206,8 @@ impl Agent {
     }
 
     /// Lets the job, whose processes are a program that runs already and its descendants, take
-    /// turns. It can only be stopped by signals, and goes on when this is dropped. This process must
-    /// have one thread.
+    /// turns. It can only be stopped by signals, and goes on when this is dropped. This process
+    /// must have one thread.
     ///
     /// # Errors
     /// [`AgentError`].
@@ -276,8 +276,8 @@ impl Agent {
         self.shared.table.update(|state, now| Ok(change(state, now)?))
     }
 
-    /// Takes the job out of the table. Its processes must have ended, unless they were adopted: then
-    /// they go on. Blocks until the agent's thread has ended.
+    /// Takes the job out of the table. Its processes must have ended, unless they were adopted:
+    /// then they go on. Blocks until the agent's thread has ended.
     ///
     /// # Errors
     /// The first error of the agent. The job is out of the table if that was possible.

@@ -22,10 +22,9 @@ use testing::posix::{build, cases, name, outcome};
 const FUNCTIONS: [&str; 3] = ["pthread_", "sem_", "sched_yield"];
 
 /// The beginnings of the names of long cases. The first four concern calls that the library does
-/// not replace, and the fifth one starts as many threads as there can be. In the sixth one processes
-/// race for a semaphore: it fails in one of three runs without the library. The last one starts
-/// threads on a stack that another may still use: without the library, it crashed in 6 runs of 6 on
-/// a loaded machine, and hung in 1 of 20 on a quiet one.
+/// not replace, and the fifth one starts as many threads as there can be. In the sixth one
+/// processes race for a semaphore: it fails in one of three runs without the library. The last one
+/// also fails by itself: without the library, it hung in 1 of 20 runs, and crashed in another test.
 const LONG: [&str; 7] = [
     "pthread_rwlock_",
     "pthread_spin_",
