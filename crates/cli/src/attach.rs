@@ -114,7 +114,10 @@ fn copy(from: &mut impl Read, to: &mut dyn Write, is_cancelled: &AtomicBool) -> 
         if is_cancelled.load(Acquire) {
             return Ok(ControlFlow::Break(Cause::Cancelled));
         }
-        let length = from.read(&mut piece).context("cannot read the output of the job").or_failed()?;
+        let length = match from.read(&mut piece) {
+            Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+            read => read.context("cannot read the output of the job").or_failed()?,
+        };
         if length == 0 {
             return Ok(ControlFlow::Continue(()));
         }
@@ -137,13 +140,13 @@ mod tests {
 
     const JOB: JobId = JobId(1);
 
-    /// Output that has no end, and after which a signal asks for one.
-    struct Endless<'a>(&'a AtomicBool);
+    /// Output whose reading a signal interrupts, which asks for the end.
+    struct Interrupted<'a>(&'a AtomicBool);
 
-    impl Read for Endless<'_> {
-        fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
             assert!(!self.0.swap(true, Release), "it is asked to end");
-            Ok(piece.len())
+            Err(ErrorKind::Interrupted.into())
         }
     }
 
@@ -161,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_end_is_obeyed_while_output_comes() {
+    fn a_request_to_end_is_obeyed_also_if_it_interrupts_a_read() {
         let is_cancelled = AtomicBool::new(false);
-        let copied = copy(&mut Endless(&is_cancelled), &mut io::sink(), &is_cancelled);
+        let copied = copy(&mut Interrupted(&is_cancelled), &mut io::sink(), &is_cancelled);
         assert_eq!(copied.unwrap(), ControlFlow::Break(Cause::Cancelled));
     }
 

@@ -1,5 +1,5 @@
-//! The descriptors of this process: how many it may have open (`ulimit -n`), and those that it has
-//! inherited.
+//! The descriptors of this process and of programs that it starts: how many there may be
+//! (`ulimit -n`), and which ones a program gets.
 //!
 //! The soft limit is often 1024, so that programs that use `select` do not fail. This process does
 //! not, so it may use all that the hard limit allows. Programs that it starts get the limit that it
@@ -42,26 +42,32 @@ impl Limit {
     }
 }
 
-/// Closes the descriptors that this process has inherited, except its standard streams. Programs
-/// that it executes do not get them any more. Without `/proc`, it closes none.
-pub fn close_inherited() {
-    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok());
-    for number in numbers.collect::<Vec<_>>().into_iter().filter(|&number| number > libc::STDERR_FILENO) {
-        // SAFETY: both calls take a number. All descriptors that rowlock opens are closed when it
-        // executes a program, so those that would stay open are inherited, and no value owns them.
+/// Lets the program of `command` have no descriptors but its standard streams.
+pub fn keep_only_streams_in(command: &mut Command) {
+    let close_others = || {
+        // They are closed by exec: one of them tells this process if that fails.
+        // SAFETY: these calls take numbers, and this is the child of a fork, which executes a
+        // program: no value uses a descriptor after that.
         unsafe {
-            if libc::fcntl(number, libc::F_GETFD) == 0 {
-                libc::close(number);
+            let (first, flags) = (libc::STDERR_FILENO + 1, libc::CLOSE_RANGE_CLOEXEC);
+            if libc::syscall(libc::SYS_close_range, first, libc::c_int::MAX, flags) < 0 {
+                // Linux before 5.11.
+                let most = libc::sysconf(libc::_SC_OPEN_MAX) as libc::c_int;
+                (first..most).for_each(|number| {
+                    libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
+                });
             }
         }
-    }
+        Ok(())
+    };
+    // SAFETY: it makes only system calls, which are async-signal-safe, as required between fork and
+    // exec.
+    unsafe { command.pre_exec(close_others) };
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write, pipe};
-    use std::os::fd::IntoRawFd;
+    use std::io::{Read, pipe};
 
     use rustix::fs::{OFlags, fcntl_setfl};
     use rustix::io::{FdFlags, fcntl_setfd};
@@ -69,17 +75,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inherited_descriptors_are_closed_and_own_ones_are_not() {
+    fn a_program_with_only_its_streams_does_not_keep_a_pipe_open() {
         testing::isolated(|| {
-            let ((mut reader, inherited), (mut own_reader, mut own)) = (pipe().unwrap(), pipe().unwrap());
-            fcntl_setfl(&reader, OFlags::NONBLOCK).unwrap();
+            let (mut reader, inherited) = pipe().unwrap();
             fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
-            // As one that this program knows nothing of.
-            let _ = inherited.into_raw_fd();
-            close_inherited();
+            let start = |keeps: bool| {
+                let mut command = testing::command("sh");
+                command.args(["-c", "echo ready; read line"]);
+                if !keeps {
+                    keep_only_streams_in(&mut command);
+                }
+                let mut child = testing::Child::start_piped(&mut command);
+                assert_eq!(child.read_line(), "ready");
+                child
+            };
+            let (keeping, _other) = (start(true), start(false));
+            drop(inherited);
+            fcntl_setfl(&reader, OFlags::NONBLOCK).unwrap();
+            assert_eq!(reader.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            drop(keeping);
             assert_eq!(reader.read(&mut [0]).unwrap(), 0);
-            own.write_all(b"1").unwrap();
-            assert_eq!(own_reader.read(&mut [0]).unwrap(), 1);
         });
     }
 

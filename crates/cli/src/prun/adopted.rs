@@ -15,14 +15,16 @@ use crate::arguments::prun::Prun;
 use crate::output::print_message;
 use crate::stop::{OrStop, Stop};
 
-/// The signals that are passed on to the program, or end this process if they are from a terminal.
-const FORWARDED: [Signal; 6] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+/// The signals of terminals, and of shells that end: they end the turns and not the program.
+const RELEASING: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::QUIT];
+/// The signals that are passed on to the program.
+const FORWARDED: [Signal; 3] = [Signal::TERM, Signal::USR1, Signal::USR2];
 
-/// Lets a program take turns until it ends, or until a terminal asks this process to end.
+/// Lets a program take turns until it ends, or until a signal ends only its turns.
 pub(super) fn adopt(arguments: &Prun, process: u32) -> Result<(), Stop> {
     let program = Program::find(process).or_input()?;
-    let forwarded = FORWARDED.iter().map(|signal| signal.as_raw()).filter(|&number| !is_ignored(number));
-    let caught: Vec<i32> = forwarded.chain([Signal::CHILD.as_raw()]).collect();
+    let caught = RELEASING.into_iter().chain(FORWARDED).map(Signal::as_raw).filter(|&number| !is_ignored(number));
+    let caught: Vec<i32> = caught.chain([Signal::CHILD.as_raw()]).collect();
     let signals = BlockedSignals::new(&caught).or_failed()?;
     let mut agent = Plan::of_program(arguments, &program)?.enter()?;
     agent.adopt(&program).or_failed()?;
@@ -37,8 +39,7 @@ pub(super) fn adopt(arguments: &Prun, process: u32) -> Result<(), Stop> {
     }
 }
 
-/// Passes signals on to the program until it ends. Returns the signal of a terminal that has ended
-/// this before.
+/// Passes signals on to the program until it ends. Returns the signal that has ended this before.
 fn wait_for_end(program: Arc<Program>, signals: &BlockedSignals) -> Result<Option<i32>, Stop> {
     let has_ended = Arc::new(AtomicBool::new(false));
     let wait = {
@@ -58,7 +59,7 @@ fn wait_for_end(program: Arc<Program>, signals: &BlockedSignals) -> Result<Optio
                 waiting.join().unwrap_or(Ok(())).context("cannot observe the program").or_failed()?;
                 return Ok(None);
             }
-        } else if signal.should_forward() {
+        } else if FORWARDED.map(Signal::as_raw).contains(&signal.number) {
             // It may have ended meanwhile.
             let _ = program.signal(signal.number);
         } else {

@@ -18,7 +18,7 @@ use policy::JobId;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{set_parent_process_death_signal, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdout, stderr, stdout};
-use sys::descriptors::close_inherited;
+use sys::descriptors::keep_only_streams_in;
 use sys::files::Draft;
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
@@ -39,6 +39,8 @@ pub(super) fn start() -> Result<(), Stop> {
     let mut command = Command::new(std::env::current_exe().context("cannot find rowlock itself").or_failed()?);
     command.args(std::env::args_os().skip(1)).env(VARIABLE, "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // The job would keep the pipes of a script open.
+    keep_only_streams_in(&mut command);
     end_with_this_thread(&mut command, RequestsToEnd::Inherit);
     let mut agent = command.spawn().context("cannot start the job's agent").or_failed()?;
     let mut number = String::new();
@@ -105,8 +107,6 @@ impl Session {
         let begin = || {
             self.spool.add(self.job, &self.record, files)?;
             set_parent_process_death_signal(None)?;
-            // The ranks have got them. This process would keep the pipes of a script open.
-            close_inherited();
             // It fails if the other process has ended, with which this one should have ended.
             writeln!(File::from(report), "{}", self.job)
         };

@@ -97,6 +97,23 @@ fn a_program_goes_on_if_its_agent_is_killed_or_all_agents_are() {
 }
 
 #[test]
+fn a_program_goes_on_after_the_signals_of_a_shell_that_ends_and_takes_turns_again() {
+    let table = Table::new();
+    let (program, other) = (start_program(), strict_job(&table));
+    for signal in [Signal::HUP, Signal::INT, Signal::QUIT] {
+        let prun = adopt(&table, &program);
+        expect_turns(&program, &other);
+        kill_process(Pid::from_raw(prun.id() as i32).unwrap(), signal).unwrap();
+        let output = prun.wait().expect_exit(128 + signal.as_raw());
+        output.expect_stderr("goes on, and takes no turns any more");
+        let processes = processes(&program);
+        until(|| processes.iter().all(|&process| is_stopped(process) == Some(false)));
+    }
+    drop((program, other));
+    table.expect_gone();
+}
+
+#[test]
 fn a_program_that_cannot_take_turns_is_refused() {
     let table = Table::new();
     let refused = |process: u32, why: &str| {
