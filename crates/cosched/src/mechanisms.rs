@@ -18,6 +18,7 @@ use std::fmt::Debug;
 use std::io;
 
 use policy::{Instant, JobId};
+use sys::cgroups::Hierarchy;
 use sys::identity::Identity;
 
 pub(crate) use self::choice::StopMeans;
@@ -148,6 +149,12 @@ impl Mechanisms {
         self.freeze.forget_unused();
         self.weights.forget_unused();
     }
+}
+
+/// The hierarchy of control groups of this version, with this controller in version 1.
+fn hierarchy(version: u32, controller: &str) -> Option<Hierarchy> {
+    let has_it = |hierarchy: &Hierarchy| version == 2 || hierarchy.controllers.iter().any(|name| name == controller);
+    Hierarchy::all().into_iter().find(|hierarchy| hierarchy.version == version && has_it(hierarchy))
 }
 
 /// One of the functions of a mechanism.

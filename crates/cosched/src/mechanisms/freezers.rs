@@ -16,7 +16,7 @@ use sys::cgroups::Hierarchy;
 use sys::containment::{JobGroup, control_of_job};
 use sys::files::Control;
 
-use super::{Mechanism, Target};
+use super::{Mechanism, Target, hierarchy};
 use crate::clock;
 use crate::processes::mark;
 
@@ -48,12 +48,8 @@ impl Freezer {
     }
 
     fn hierarchy(self) -> io::Result<Hierarchy> {
-        let is_it = |hierarchy: &Hierarchy| {
-            hierarchy.version == self.version
-                && (self.version == 2 || hierarchy.controllers.iter().any(|name| name == "freezer"))
-        };
         let missing = || io::Error::other(format!("no freezer of version {} is mounted", self.version));
-        Hierarchy::all().into_iter().find(is_it).ok_or_else(missing)
+        hierarchy(self.version, "freezer").ok_or_else(missing)
     }
 }
 

@@ -15,7 +15,7 @@ use sys::cgroups::Hierarchy;
 use sys::containment::{JobGroup, control_of_job};
 use sys::files::Control;
 
-use super::{Mechanism, Target};
+use super::{Mechanism, Target, hierarchy};
 use crate::restraint::LowerBy;
 
 /// The weights in one version of control groups.
@@ -34,12 +34,8 @@ const SCALES: [Scale; 2] = [
 
 impl Scale {
     fn hierarchy(self) -> io::Result<Hierarchy> {
-        let is_it = |hierarchy: &Hierarchy| {
-            hierarchy.version == self.version
-                && (self.version == 2 || hierarchy.controllers.iter().any(|name| name == "cpu"))
-        };
         let missing = || io::Error::other(format!("control groups have no {} here", self.file));
-        Hierarchy::all().into_iter().find(is_it).ok_or_else(missing)
+        hierarchy(self.version, "cpu").ok_or_else(missing)
     }
 }
 
