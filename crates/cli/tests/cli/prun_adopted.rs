@@ -109,7 +109,10 @@ fn a_program_goes_on_after_the_signals_of_a_shell_that_ends_and_takes_turns_agai
         let processes = processes(&program);
         until(|| processes.iter().all(|&process| is_stopped(process) == Some(false)));
     }
-    drop((program, other));
+    processes(&program).into_iter().for_each(kill);
+    program.wait().expect_signal(Signal::KILL.as_raw());
+    testing::run(&mut table.rowlock(&["kill", "1"])).expect_success();
+    other.wait().expect_signal(Signal::TERM.as_raw());
     table.expect_gone();
 }
 
