@@ -62,6 +62,8 @@ enum Arm {
     PrunBySignals,
     /// With `rowlock prun` and turns of 50 ms.
     Prun50,
+    /// With turns of 100 ms, lowered instead of stopped.
+    Moderate100,
 }
 
 impl Arm {
@@ -74,6 +76,7 @@ impl Arm {
             Arm::PrunAsWritten => &["prun", "--wait", "none", "--"],
             Arm::PrunBySignals => &["prun", "--wait", "none", "--mechanism", "signals", "--"],
             Arm::Prun50 => &["prun", "--slice", "50 ms", "--"],
+            Arm::Moderate100 => &["prun", "--how", "moderate", "--slice", "100 ms", "--"],
         }
     }
 }
