@@ -39,7 +39,7 @@ const PATIENCE: Span = Span::from_millis(2);
 const STAGGER: Span = Span::from_micros(250);
 /// The longest such delay.
 const LONGEST_STAGGER: Span = Span::from_millis(2);
-/// The longest time for which an agent sleeps.
+/// The longest time for which the agent of the only job sleeps.
 const LONGEST_SLEEP: Span = Span::from_millis(1_000);
 /// The time between two looks at the agents of other jobs, which may have been killed.
 const LIVENESS: Span = Span::from_millis(500);
@@ -417,7 +417,8 @@ impl<'a> Watch<'a> {
         }
         let place = state.jobs().position(|(job, _)| job == self.shared.job).unwrap_or(0) as u64;
         let stagger = Span::from_nanos(STAGGER.as_nanos().saturating_mul(place)).min(LONGEST_STAGGER);
-        Ok(Some(boundary.map_or(now + LONGEST_SLEEP, |boundary| (boundary + stagger).min(now + LONGEST_SLEEP))))
+        let latest = now + longest_sleep(&state);
+        Ok(Some(boundary.map_or(latest, |boundary| (boundary + stagger).min(latest))))
     }
 
     /// Switches all jobs. The table and the time are read after the claim: those before may be old.
@@ -503,6 +504,13 @@ impl<'a> Watch<'a> {
         let class = classify_threads(facts.class, &threads);
         class != facts.class && self.update(|state, now| state.set_class(job, class, now))
     }
+}
+
+/// How long an agent sleeps at most. Without boundaries jobs run at any time, also one that is taken
+/// for another than it is. So they are observed, unless there is only one.
+fn longest_sleep(state: &State) -> Span {
+    let started = state.jobs().filter(|(_, job)| !job.is_queued()).count();
+    if started > 1 { OBSERVATION } else { LONGEST_SLEEP }
 }
 
 /// Whether something that is done in such intervals is to be done at `now`.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use policy::gang::Gang;
+use policy::gang::{Class, Gang};
 use policy::layout::Request;
 use sys::identity::Identity;
 
@@ -28,7 +28,7 @@ impl Scripted {
             ranks: 2,
             request: Some(Request::Ranks(2)),
             weight: 1,
-            gang: Gang::Strict,
+            gang: Gang::Adaptive,
             with: None,
             waits_for_cells: false,
             memory: None,
@@ -76,4 +76,13 @@ fn however_far_the_clock_jumps_there_is_one_switch_to_the_turn_of_that_time() {
             assert_ne!(scripted.running(boundary), scripted.running(now));
         }
     }
+}
+
+#[test]
+fn jobs_are_observed_soon_although_they_take_no_turns_unless_there_is_only_one() {
+    let (Scripted { mut state, jobs, .. }, now) = (Scripted::new(), Instant::ZERO);
+    jobs.into_iter().for_each(|job| state.set_class(job, Class::Computes, now).unwrap());
+    assert_eq!((state.next_boundary(now), longest_sleep(&state)), (None, OBSERVATION));
+    state.release(jobs[0], now).unwrap();
+    assert_eq!((state.next_boundary(now), longest_sleep(&state)), (None, LONGEST_SLEEP));
 }
