@@ -1,9 +1,11 @@
 //! Benchmarks of commands that run programs.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Builds an optimized `rowlock` and returns its path.
 ///
@@ -18,4 +20,79 @@ pub fn build_rowlock() -> anyhow::Result<String> {
     let messages = String::from_utf8(output.stdout)?;
     let path = messages.split(r#""executable":""#).skip(1).filter_map(|rest| rest.split('"').next()).last();
     Ok(path.context("cargo names no executable")?.to_owned())
+}
+
+/// Compiles a C program of this package, `benches/SOURCE`, into a folder.
+///
+/// # Errors
+/// If it cannot be compiled.
+pub fn compile(source: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(source);
+    let binary = folder.join(source.file_stem().context("a source has no name")?);
+    let status = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&binary).arg(&source).status()?;
+    ensure!(status.success(), "{} cannot be compiled", source.display());
+    Ok(binary)
+}
+
+/// The time in which programs are measured, in seconds of CLOCK_MONOTONIC. All of them begin before
+/// it and end after it.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    begin: f64,
+    end: f64,
+}
+
+impl Window {
+    /// The time before a window in which all jobs start and are classified.
+    const START: f64 = 0.5;
+
+    /// A window of so many seconds that begins soon.
+    pub fn of(seconds: f64) -> Window {
+        let now = clock_gettime(ClockId::Monotonic);
+        let begin = now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9 + Window::START;
+        Window { begin, end: begin + seconds }
+    }
+
+    /// Adds its begin and its end to the arguments of a command.
+    pub fn add_to(self, command: &mut Command) {
+        command.args([self.begin, self.end].map(|time| time.to_string()));
+    }
+
+    /// The length of the window, in seconds.
+    pub fn seconds(self) -> f64 {
+        self.end - self.begin
+    }
+
+    /// Sleeps until a moment in the window, from 0 to 1.
+    pub fn sleep_until(self, moment: f64) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let now = now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9;
+        std::thread::sleep(Duration::from_secs_f64((self.begin + moment * self.seconds() - now).max(0.0)));
+    }
+}
+
+/// Starts a program whose output is read by [`number_of`].
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start(command: &mut Command) -> std::io::Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()
+}
+
+/// Waits for a program, and returns the number that it has printed.
+///
+/// # Errors
+/// If it has failed, or printed something else.
+pub fn number_of(started: Child) -> anyhow::Result<f64> {
+    let output = started.wait_with_output()?;
+    ensure!(output.status.success(), "a program has failed: {}", output.status);
+    String::from_utf8(output.stdout)?.trim().parse().context("a program prints no number")
+}
+
+/// The element at this part, from 0 to 1, of sorted numbers.
+///
+/// # Panics
+/// If there are none.
+pub fn quantile(sorted: &[f64], part: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * part).round() as usize]
 }

@@ -10,14 +10,12 @@
 //! be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
-use rowlock_bench_exec::build_rowlock;
-use rustix::time::{ClockId, clock_gettime};
+use rowlock_bench_exec::{Window, build_rowlock, compile, number_of, quantile, start};
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -81,9 +79,6 @@ impl Arm {
     }
 }
 
-/// The time before a window in which all jobs start and are classified.
-const START: f64 = 0.5;
-
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let rowlock = match &arguments.rowlock {
@@ -91,7 +86,7 @@ fn main() -> anyhow::Result<()> {
         None => build_rowlock()?,
     };
     let folder = tempfile::tempdir()?;
-    let team = compile(folder.path())?;
+    let team = compile("coscheduling/team.c", folder.path())?;
     let arms = if arguments.arms.is_empty() { Arm::value_variants() } else { &arguments.arms[..] };
     println!("{:8} {:>6} {:>5}  {:15} {:>6}  interval", "meet", "grain", "jobs", "arm", "median");
     for meet in &arguments.meet {
@@ -107,8 +102,7 @@ fn main() -> anyhow::Result<()> {
                 }
                 for (arm, mut found) in arms.iter().zip(found) {
                     found.sort_by(f64::total_cmp);
-                    let last = found.len() - 1;
-                    let [median, low, high] = [last / 2, last / 10, last - last / 10].map(|place| found[place]);
+                    let [median, low, high] = [0.5, 0.1, 0.9].map(|part| quantile(&found, part));
                     let arm = format!("{arm:?}").to_lowercase();
                     println!("{meet:8} {grain:>6} {jobs:>5}  {arm:15} {median:>6.2}  [{low:.2}, {high:.2}]");
                 }
@@ -129,8 +123,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// The meetings of all jobs together in a window.
     fn meetings(&self, arm: Arm, jobs: usize) -> anyhow::Result<f64> {
-        let now = clock_gettime(ClockId::Monotonic);
-        let begin = now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9 + START;
+        let window = Window::of(self.seconds);
         let mut command = match arm.words() {
             [] => Command::new(self.team),
             words => {
@@ -139,25 +132,12 @@ impl Run<'_> {
                 command
             }
         };
-        command.arg(self.meet).args([self.grain * 1e3, begin, begin + self.seconds].map(|number| number.to_string()));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let started = (0..jobs).map(|_| command.spawn()).collect::<Result<Vec<_>, _>>()?;
-        let mut sum = 0.0;
-        for job in started {
-            let output = job.wait_with_output()?;
-            ensure!(output.status.success(), "a job has failed: {}", output.status);
-            sum += String::from_utf8(output.stdout)?.trim().parse::<f64>().context("a job prints no number")?;
-        }
+        command.arg(self.meet).arg((self.grain * 1e3).to_string());
+        window.add_to(&mut command);
+        let started = (0..jobs).map(|_| start(&mut command)).collect::<Result<Vec<_>, _>>()?;
+        let sum = started.into_iter().map(number_of).sum::<anyhow::Result<f64>>()?;
         // The next run begins on an idle machine.
         std::thread::sleep(Duration::from_millis(50));
         Ok(sum)
     }
-}
-
-fn compile(folder: &Path) -> anyhow::Result<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/coscheduling/team.c");
-    let binary = folder.join("team");
-    let status = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&binary).arg(source).status()?;
-    ensure!(status.success(), "the team cannot be compiled");
-    Ok(binary)
 }
