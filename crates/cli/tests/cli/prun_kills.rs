@@ -1,7 +1,7 @@
 //! Kills of the processes of jobs in turns: no process, no table and no stop of a survivor stays.
 
 use std::fs;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 
 use testing::family::Family;
 use testing::{Child, processes};
@@ -66,42 +66,58 @@ fn kill(jobs: &[Job], draws: &mut Draws) {
     victims.into_iter().for_each(kill_if_alive);
 }
 
+/// Kills processes of jobs at a moment, and expects that nothing stays of them and that the others go
+/// on.
+fn kill_jobs(seed: u64) {
+    let (table, mut draws) = (Table::new(), Draws(seed));
+    let mut jobs: Vec<Job> = (0..2 + draws.below(3)).map(|number| Job::start(&table, number, &mut draws)).collect();
+    // A kill may come before all ranks have started, but not before there is a table.
+    until(|| table.jobs().len() == jobs.len());
+    let change = |words: &[&str]| drop(testing::run(&mut table.rowlock(words)));
+    let is_held = draws.below(3) == 0;
+    if is_held {
+        change(&["hold", "1"]);
+    }
+    sleep(draws.moment());
+    kill(&jobs, &mut draws);
+    if is_held {
+        // It may have been killed.
+        change(&["resume", "1"]);
+    }
+    // Ends what was started by keepers that were killed as well.
+    change(&["prun", "--", "true"]);
+    for job in &mut jobs {
+        while !job.is_as_it_should_be() {
+            sleep(std::time::Duration::from_millis(2));
+        }
+    }
+    for job in &mut jobs {
+        if !job.has_ended() {
+            job.prun.send(15);
+        }
+    }
+    for Job { prun, family } in jobs {
+        let agent = prun.id();
+        prun.wait();
+        until(|| family.members().is_empty() && groups::of(agent).is_empty());
+    }
+    table.expect_gone();
+    assert_eq!(fs::read_dir(table.place()).unwrap().count(), 0);
+}
+
 #[test]
 fn nothing_stays_of_jobs_whose_processes_are_killed_and_the_others_go_on() {
-    testing::for_each_seed(12, |seed| {
-        let (table, mut draws) = (Table::new(), Draws(seed));
-        let mut jobs: Vec<Job> = (0..2 + draws.below(3)).map(|number| Job::start(&table, number, &mut draws)).collect();
-        // A kill may come before all ranks have started, but not before there is a table.
-        until(|| table.jobs().len() == jobs.len());
-        let change = |words: &[&str]| drop(testing::run(&mut table.rowlock(words)));
-        let is_held = draws.below(3) == 0;
-        if is_held {
-            change(&["hold", "1"]);
-        }
-        sleep(draws.moment());
-        kill(&jobs, &mut draws);
-        if is_held {
-            // It may have been killed.
-            change(&["resume", "1"]);
-        }
-        // Ends what was started by keepers that were killed as well.
-        change(&["prun", "--", "true"]);
-        for job in &mut jobs {
-            while !job.is_as_it_should_be() {
-                sleep(std::time::Duration::from_millis(2));
+    testing::for_each_seed(12, kill_jobs);
+}
+
+#[test]
+#[ignore = "takes a while; ./check --full runs it, and ./soak with other seeds"]
+fn nothing_stays_of_many_killed_jobs() {
+    testing::for_each_seed(50, |seed| {
+        thread::scope(|scope| {
+            for number in 0..4 {
+                scope.spawn(move || kill_jobs(Draws(seed << 8 | number).below(1 << 31) as u64));
             }
-        }
-        for job in &mut jobs {
-            if !job.has_ended() {
-                job.prun.send(15);
-            }
-        }
-        for Job { prun, family } in jobs {
-            let agent = prun.id();
-            prun.wait();
-            until(|| family.members().is_empty() && groups::of(agent).is_empty());
-        }
-        table.expect_gone();
-        assert_eq!(fs::read_dir(table.place()).unwrap().count(), 0);
+        });
     });
 }
