@@ -10,6 +10,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use sha2::{Digest, Sha256};
+
 /// The crates from which the library is built.
 const PARTS: [&str; 4] = ["counters", "policy", "sys", "wait"];
 /// Settings of the outer build that do not apply to the library.
@@ -76,6 +78,10 @@ fn build() -> Result<(), Box<dyn Error>> {
         return Err(format!("there is no {}", library.display()).into());
     }
     println!("cargo::rustc-env=ROWLOCK_BUILT_PRELOAD={}", library.display());
+    // Hashing at each start would take longer than anything else there.
+    let digest = Sha256::digest(std::fs::read(&library)?);
+    let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    println!("cargo::rustc-env=ROWLOCK_BUILT_PRELOAD_DIGEST={hex}");
     Ok(())
 }
 

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
-use sha2::{Digest, Sha256};
 use sys::files::{Folder, is_safe_from_others, remove_leftovers};
 
 /// The variable that names another library to preload.
@@ -17,6 +16,8 @@ pub const VARIABLE: &str = "ROWLOCK_PRELOAD";
 
 /// The library that was built together with this program.
 pub(crate) static EMBEDDED: &[u8] = include_bytes!(env!("ROWLOCK_BUILT_PRELOAD"));
+/// The begin of its SHA-256, in hexadecimal.
+const DIGEST: &str = env!("ROWLOCK_BUILT_PRELOAD_DIGEST");
 
 /// The prefix of the file names of unpacked libraries.
 const UNPACKED: &str = "librowlock_preload-";
@@ -60,7 +61,7 @@ pub fn find() -> Result<PathBuf, LibraryError> {
     if let Some(path) = installed().filter(|path| is_fit(path) && fs::read(path).is_ok_and(|bytes| bytes == EMBEDDED)) {
         return Ok(path);
     }
-    unpack(EMBEDDED, &places(geteuid().is_root()))
+    unpack(EMBEDDED, DIGEST, &places(geteuid().is_root()))
 }
 
 fn named(path: &Path) -> Result<PathBuf, LibraryError> {
@@ -126,9 +127,9 @@ fn is_reachable_by_all(folder: &Path) -> bool {
     above.filter_map(|folder| fs::metadata(folder).ok()).all(|about| about.mode() & 0o001 != 0)
 }
 
-/// Writes the library to the first suitable folder, unless it is there already.
-fn unpack(library: &[u8], places: &[Place]) -> Result<PathBuf, LibraryError> {
-    let name = format!("{UNPACKED}{}.so", crate::hex(&Sha256::digest(library)[..8]));
+/// Writes the library with this digest to the first suitable folder, unless it is there already.
+fn unpack(library: &[u8], digest: &str, places: &[Place]) -> Result<PathBuf, LibraryError> {
+    let name = format!("{UNPACKED}{digest}.so");
     let mut refusals = Vec::new();
     for place in places {
         match unpack_in(place, &name, library) {
@@ -208,6 +209,8 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, lchown};
 
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     /// A file that can be mapped.
@@ -224,12 +227,21 @@ mod tests {
         Place { within: "/".into(), folder, is_public: false }
     }
 
+    fn digest(library: &[u8]) -> String {
+        crate::hex(&Sha256::digest(library)[..8])
+    }
+
+    fn unpack(library: &[u8], places: &[Place]) -> Result<PathBuf, LibraryError> {
+        super::unpack(library, &digest(library), places)
+    }
+
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777
     }
 
     #[test]
-    fn the_embedded_file_is_a_shared_library() {
+    fn the_embedded_file_is_a_shared_library_with_its_digest() {
+        assert_eq!(DIGEST, digest(EMBEDDED));
         assert_eq!(EMBEDDED.get(..4), Some(&b"\x7fELF"[..]));
         assert_eq!(EMBEDDED.get(16..18), Some(&3_u16.to_ne_bytes()[..]));
     }

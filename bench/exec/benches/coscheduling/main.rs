@@ -6,7 +6,7 @@
 //! and runs of all arms alternate, and each run is divided by the one alone of the same batch.
 //!
 //! `cargo bench -p rowlock-bench-exec --bench coscheduling -- [ARM...]` measures these arms, or
-//! all. A cell of 11 batches takes about a minute, and all of them half an hour. The machine should
+//! all. A cell of 11 batches takes two minutes, and all of them 40 minutes. The machine should
 //! be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
@@ -22,8 +22,8 @@ struct Arguments {
     /// The arms to measure [default: all]
     #[arg(value_enum)]
     arms: Vec<Arm>,
-    /// How a team meets: spin, barrier (of pthreads) or block
-    #[arg(long, value_delimiter = ',', default_value = "spin,barrier,block")]
+    /// How a team meets: spin, bound (spin, on a CPU for each thread), barrier (of pthreads) or block
+    #[arg(long, value_delimiter = ',', default_value = "spin,bound,barrier,block")]
     meet: Vec<String>,
     /// The numbers of jobs
     #[arg(long, value_delimiter = ',', default_value = "2,4,8")]

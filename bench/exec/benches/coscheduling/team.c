@@ -1,12 +1,14 @@
 // A team of two threads, which compute
-// and meet again and again. Arguments: spin|barrier|block, nanoseconds of computation between two
+// and meet again and again. Arguments: spin|bound|barrier|block, nanoseconds of computation between two
 // meetings, and the begin and the end of a window in seconds of CLOCK_MONOTONIC. Prints the
 // meetings in the window.
 //
-// `spin` waits by its own loop, which no library can change; `barrier` by a barrier of pthreads;
-// `block` computes for a third of the time in one thread and sleeps for the rest.
+// `spin` waits by its own loop, which no library can change; `bound` does so on a CPU for each
+// thread, as ranks do; `barrier` waits by a barrier of pthreads; `block` computes for a third of the
+// time in one thread and sleeps for the rest.
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ static void compute(void) {
 }
 
 static void meet(void) {
-    if (*kind == 's') {
+    if (strcmp(kind, "barrier")) {
         long seen = atomic_load(&generation);
         if (atomic_fetch_add(&arrived, 1) == 1) {
             atomic_store(&arrived, 0);
@@ -53,8 +55,22 @@ static void meet(void) {
     }
 }
 
+// Binds this thread to the first of the CPUs that it may use, or to the last one.
+static void bind(int to_first) {
+    cpu_set_t all, one;
+    int bound = -1;
+    sched_getaffinity(0, sizeof all, &all);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &all) && (bound < 0 || !to_first)) bound = cpu;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(bound, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
 static void *run(void *is_first) {
     long meetings = 0;
+    if (!strcmp(kind, "bound")) bind(is_first != 0);
     for (;;) {
         compute();
         if (is_first) {
