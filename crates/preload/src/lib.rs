@@ -39,6 +39,7 @@ mod family;
 mod findings;
 mod forks;
 mod gomp;
+mod handlers;
 mod layout;
 mod libomp;
 mod mpi;
@@ -51,6 +52,7 @@ mod semaphore;
 mod settings;
 mod site;
 mod steps;
+mod stops;
 mod team;
 mod yields;
 
@@ -75,8 +77,10 @@ extern "C" fn begin() {
         bypass::resolve();
         cancellation::real::resolve();
         condition::prepare();
+        handlers::real::resolve();
         mutex::real::resolve();
         semaphore::real::resolve();
+        stops::real::resolve();
     });
 }
 

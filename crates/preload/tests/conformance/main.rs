@@ -131,6 +131,42 @@ const SANDBOXES: Family = Family {
     ],
 };
 
+const INTERRUPTIONS: Family = Family {
+    source: "interruptions",
+    compiler: &["cc"],
+    launcher: &[],
+    calls: &[
+        "epoll_wait",
+        "epoll_pwait",
+        "epoll_pwait2",
+        "semop",
+        "semtimedop",
+        "sigwaitinfo",
+        "sigtimedwait",
+        "sigaction",
+        "signal",
+        "sysv_signal",
+        "__sysv_signal",
+    ],
+    promises: &[
+        ("results and errors", &["results"]),
+        ("handlers", &["handlers", "handlers_end_calls", "handlers_leave_by_jumps"]),
+        ("cancellation", &["cancel"]),
+        ("forks", &["handle_in_a_child"]),
+        (
+            "the same in jobs of `rowlock prun`",
+            &[
+                "results_in_a_job",
+                "handlers_in_a_job",
+                "handlers_end_calls_in_a_job",
+                "handlers_leave_by_jumps_in_a_job",
+                "cancel_in_a_job",
+                "handle_in_a_child_in_a_job",
+            ],
+        ),
+    ],
+};
+
 const GOMP_TEAMS: Family = Family {
     source: "openmp",
     compiler: &["gcc", "-fopenmp"],
@@ -275,6 +311,7 @@ families! {
     fn barriers_keep_their_promises() of BARRIERS;
     fn yields_and_loaded_libraries_keep_their_promises() of OTHERS;
     fn sandboxes_keep_their_promises() of SANDBOXES;
+    fn interrupted_calls_keep_their_promises() of INTERRUPTIONS;
     fn teams_of_gcc_keep_their_promises() of GOMP_TEAMS;
     fn tasks_of_gcc_keep_their_promises() of GOMP_TASKS;
     #[ignore = "needs clang with OpenMP; `./check --full` runs it"]
