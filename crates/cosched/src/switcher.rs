@@ -51,6 +51,11 @@ impl Switcher {
     pub(crate) fn switch(&mut self, table: &Table, state: &Arc<State>, now: Instant) -> Result<Option<Span>, Failure> {
         self.find_lists(table, state);
         let Switcher { priority, lists, mechanisms, .. } = self;
+        let running = jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == Some(Action::Run));
+        let last_thread = running.filter(|(_, _, list)| list.is_stopped()).find_map(|(_, _, list)| list.last_thread());
+        // If this process may not use that CPU, neither can one of its threads be there. This comes
+        // before the stops, after which CPUs are idle.
+        let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
         let mut failed = None;
         let mut enforce = |action: Option<Action>, step: Step| {
             for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
@@ -62,10 +67,6 @@ impl Switcher {
         enforce(Some(Action::Stop), Mechanisms::stop);
         enforce(Some(Action::Lower), Mechanisms::lower);
         enforce(None, Mechanisms::leave);
-        let running = jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == Some(Action::Run));
-        let last_thread = running.filter(|(_, _, list)| list.is_stopped()).find_map(|(_, _, list)| list.last_thread());
-        // If this process may not use that CPU, neither can one of its threads be there.
-        let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
         enforce(Some(Action::Run), Mechanisms::run);
         let skew = mechanisms.take_begun().map(|begun| clock::now().since(begun));
         mechanisms.forget_unused();

@@ -1,5 +1,8 @@
 //! The identity of a process, which tells whether it is alive, although process IDs are reused.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
@@ -57,6 +60,9 @@ pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// More bytes than `/proc/PID/stat` has: 52 numbers of at most 20 digits, and a short name.
+const LONGEST_STAT: usize = 2048;
+
 /// Fields of `/proc/PID/stat`, or of `/proc/PID/task/TID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -78,7 +84,28 @@ pub struct Stat {
 impl Stat {
     /// The fields of the process with this ID. Returns `None` if it is gone, or is hidden.
     pub fn of(pid: u32) -> Option<Stat> {
-        Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+        Stat::try_of(pid).ok()?
+    }
+
+    /// As [`of`](Self::of). `None` if the file has other contents.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn try_of(pid: u32) -> io::Result<Option<Stat>> {
+        Stat::read(format!("/proc/{pid}/stat"))
+    }
+
+    /// The fields of a thread of this process, as [`of`](Self::of).
+    pub fn of_thread(process: u32, thread: u32) -> Option<Stat> {
+        Stat::read(format!("/proc/{process}/task/{thread}/stat")).ok()?
+    }
+
+    /// Reads a file. `None` if it has other contents. Switchers of jobs wait for it, so it has one
+    /// read: the kernel never gives a part of such a line if all of it has room.
+    fn read(path: impl AsRef<Path>) -> io::Result<Option<Stat>> {
+        let mut text = [0; LONGEST_STAT];
+        let length = File::open(path)?.read(&mut text)?;
+        Ok(Stat::parse(&text[..length]))
     }
 
     /// Parses a file: fields, of which the second, a name in parentheses, may contain anything. It
@@ -114,7 +141,7 @@ impl Stat {
 fn stat(pid: u32) -> Option<Stat> {
     /// `/proc` may show the processes of another namespace, with other IDs.
     static IS_OURS: OnceLock<bool> = OnceLock::new();
-    let own = || Stat::parse(&std::fs::read("/proc/self/stat").ok()?);
+    let own = || Stat::read("/proc/self/stat").ok().flatten();
     let is_ours = || own().is_some_and(|stat| Some(stat.pid) == getpid().as_raw_pid().try_into().ok());
     if *IS_OURS.get_or_init(is_ours) { Stat::of(pid) } else { None }
 }

@@ -11,8 +11,6 @@
 //!
 //! Threads that are bound to a CPU each are not affected, such as those of ranks with one core.
 
-use std::fs;
-
 use sys::identity::{Identity, Stat};
 
 use super::observer::threads;
@@ -31,5 +29,5 @@ pub fn last_thread<'a>(processes: impl IntoIterator<Item = &'a Identity>) -> Opt
 
 /// The CPU on which a thread ran last. `None` if it has ended.
 pub fn cpu_of((process, thread): (u32, u32)) -> Option<u32> {
-    Stat::parse(&fs::read(format!("/proc/{process}/task/{thread}/stat")).ok()?)?.cpu
+    Stat::of_thread(process, thread)?.cpu
 }

@@ -126,7 +126,7 @@ impl Process {
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         let status = File::open(format!("/proc/{}/status", identity.pid))?;
         // The process existed before, and if it does now, its id was its own all the time.
-        let now = Stat::parse(&std::fs::read(format!("/proc/{}/stat", identity.pid))?);
+        let now = Stat::try_of(identity.pid)?;
         let is_same = |stat: Stat| stat.started == identity.started && !stat.has_ended();
         if now.is_some_and(is_same) { Ok(Process { handle, status }) } else { Err(Errno::SRCH.into()) }
     }

@@ -79,6 +79,7 @@ impl Successor {
         act: impl Fn() -> bool,
     ) -> io::Result<Successor> {
         let (end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (ready, starting) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut mask = every_signal();
         // SAFETY: the sets are initialized. After the fork of a process that may have several
         // threads, `succeed` makes system calls and uses only its own memory, as does the action.
@@ -92,10 +93,18 @@ impl Successor {
             libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
             (process, why)
         };
+        // Until it has left the process group, it could be killed with that.
+        drop(starting);
+        let _ = retry_on_intr(|| read(&ready, &mut [0_u8]));
         match Pid::from_raw(process.max(0)) {
             Some(process) => Ok(Successor { lifeline: Some(lifeline), _end: end, process }),
             None => Err(why),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn process(&self) -> Pid {
+        self.process
     }
 
     /// Ends the other process, which does nothing.

@@ -237,6 +237,9 @@ fn a_successor_acts_until_it_is_done_unless_it_is_dismissed() {
     start().dismiss();
     let successor = start();
     assert_eq!(acts.load(SeqCst), 0);
+    // It cannot be killed with this group or session any more.
+    let own = successor.process().as_raw_nonzero().to_string();
+    assert_eq!(group_and_session(&own), (own.clone(), own.clone()));
     drop(successor);
     assert_eq!(acts.load(SeqCst), 3);
     // This program has several threads.
