@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cosched::{AgentError, Job, State, StateError, Table, Times};
+use cosched::{AgentError, Job, State, StateError, StopBy, Table, Times};
 use policy::coscheduler::JobFacts;
 use policy::gang::{Action, Class, Gang};
 use policy::layout::Rectangle;
@@ -265,7 +265,7 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
         class: facts.and_then(class),
         mechanism: match &job.lower_by {
             Some(lower_by) if facts.is_some_and(|facts| facts.gang == Gang::Moderate) => Some(lower_by.name()),
-            _ => job.stop_by.as_ref().map(|stop_by| stop_by.mechanism.name()),
+            _ => job.stop_by.as_ref().map(StopBy::name),
         },
         weight: facts.map(|facts| facts.weight),
         cells: job.cells.map(|cells| format!("{}+{}+{}", cells.shape, cells.column, cells.row)),

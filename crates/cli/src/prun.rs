@@ -11,7 +11,7 @@ use ::exec::{Launch, end_as};
 use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError};
 use cosched::topology::Topology;
-use cosched::{Agent, AgentError, Entering, Program, State, StopMechanism, Table};
+use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table};
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
 use policy::waiting::{Costs, WaitingRule};
 use policy::{CpuId, JobId, Span};
@@ -80,7 +80,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let groups: Vec<&JobGroup> = agent.into_iter().flat_map(Agent::groups).collect();
     let begun = Instant::now();
     let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
-    let ranks = Ranks::start(plan.starts(job, cpus), &plan.io(), &groups, spawn).map_err(not_started)?;
+    let ranks = Ranks::start(plan.starts(agent, cpus), &plan.io(), &groups, spawn).map_err(not_started)?;
     let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers())).or_failed();
     let started = taking_turns.and_then(|()| session.as_mut().map_or(Ok(()), Session::begin));
     // Ranks that are to end must be able to react.
@@ -304,7 +304,7 @@ impl Plan<'_> {
             waits_for_cells: self.arguments.queue,
             memory: self.arguments.memory,
         };
-        let mechanism = self.program.map(|_| StopMechanism::Signals).or(self.arguments.mechanism);
+        let mechanism = self.program.map(|_| StopChoice::By(StopMechanism::Signals)).or(self.arguments.mechanism);
         Agent::enter(table, mechanism, entering, &mut InQueue).map_err(|why| match why {
             AgentError::State(why) => Stop::Input(why.into()),
             AgentError::Mechanism(why) => Stop::Input(why.into()),
@@ -322,14 +322,14 @@ impl Plan<'_> {
         }
     }
 
-    fn starts(&self, job: Option<JobId>, cpus: Option<Vec<Vec<u32>>>) -> Vec<RankStart> {
+    fn starts(&self, agent: Option<&Agent>, cpus: Option<Vec<Vec<u32>>>) -> Vec<RankStart> {
         let mut cpus = cpus.map(Vec::into_iter);
         let start = |rank: u32| {
             let cpus = cpus.as_mut().and_then(Iterator::next);
             let mut command = self.launch(rank).command(matches!(self.arguments.wait, Wait::By(_)));
             command.env_remove(session::VARIABLE);
-            if let Some(job) = job {
-                command.env(JOB, job.to_string());
+            if let Some(agent) = agent {
+                command.env(JOB, agent.job().to_string()).envs([agent.turn_variable()]);
             }
             command.envs(self.arguments.env.iter().map(|(name, value)| (name, value)));
             self.set_threads(&mut command, cpus.as_ref().filter(|_| self.unbound.is_none()).map(Vec::len));

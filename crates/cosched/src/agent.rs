@@ -4,6 +4,7 @@
 //! `protocol.md` says what happens when an agent is late, is stopped, or ends.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,13 +21,14 @@ use sys::identity::Identity;
 use crate::adoption::Program;
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
+use crate::hint::{HintWatch, Look};
 use crate::lowering::{CannotLower, LowerMeans};
 use crate::mechanisms::{Mechanisms, Obstacle, StopMeans};
 use crate::page::Page;
 use crate::process_list::ProcessList;
 use crate::processes::{Observer, descendants, family, last_thread, mark};
 use crate::queue::{self, Waiting};
-use crate::restraint::StopMechanism;
+use crate::restraint::{Hint, StopChoice};
 use crate::state::{Entering, Job, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
@@ -142,7 +144,7 @@ impl Agent {
     /// [`AgentError`]. The job is not in the table then.
     pub fn enter(
         table: Table,
-        mechanism: Option<StopMechanism>,
+        mechanism: Option<StopChoice>,
         entering: impl Fn(&State) -> Entering,
         waiting: &mut dyn Waiting,
     ) -> Result<Agent, AgentError> {
@@ -161,6 +163,8 @@ impl Agent {
             let state = table.state()?;
             let is_lowered = entering(&state).gang == Gang::Moderate;
             let lower = is_lowered.then(|| LowerMeans::prepare(stop.group(), state.task_groups())).transpose()?;
+            // The ranks map it when they start.
+            table.turn_page(job).map_err(AgentError::Processes)?.set_slice(state.slice());
             Ok::<_, AgentError>((stop, lower, table.processes(job).map_err(AgentError::Processes)?))
         };
         let (stop, lower, list) = begin().inspect_err(|_| {
@@ -189,6 +193,11 @@ impl Agent {
     /// [`AgentError`].
     pub fn cells(&self) -> Result<Option<Rectangle>, AgentError> {
         Ok(self.state()?.job(self.job())?.cells)
+    }
+
+    /// The variable of all ranks by which they find out whose turn it is, and its value.
+    pub fn turn_variable(&self) -> (&'static str, PathBuf) {
+        (wait::turn::VARIABLE, self.shared.table.turn_page_path(self.job()))
     }
 
     /// The control groups that all ranks must be in.
@@ -337,6 +346,9 @@ struct Watch<'a> {
     observed: Option<Instant>,
     /// How often the job's group had been stopped then.
     stops_of_group: u32,
+    /// What the job does out of its turn if it is not stopped, and what its threads have done.
+    hints: HintWatch,
+    beside: Observer,
     /// When it last looked whether all other agents are alive.
     found_alive: Option<Instant>,
 }
@@ -358,6 +370,8 @@ impl<'a> Watch<'a> {
             listed: None,
             observed: None,
             stops_of_group: 0,
+            hints: HintWatch::new(),
+            beside: Observer::default(),
             found_alive: None,
         }
     }
@@ -465,6 +479,9 @@ impl<'a> Watch<'a> {
     /// Lists the processes of the own job and observes them, if it is time to. Returns whether
     /// there is something to do at once.
     fn attend(&mut self, state: &State, now: Instant) -> bool {
+        if self.watch_hint(state, now) {
+            return true;
+        }
         let job = self.shared.job;
         let is_grouped = state.job(job).is_ok_and(|job| job.stop_by.as_ref().is_some_and(|by| by.group.is_some()));
         // A job that takes turns starts processes only in them. They may have to be stopped soon,
@@ -490,6 +507,32 @@ impl<'a> Watch<'a> {
         }
         self.observed = Some(now);
         self.classify(state)
+    }
+
+    /// Observes what a job whose ranks give way by themselves uses out of its turn, and says in the
+    /// table if that is too much. Returns whether the table has changed.
+    fn watch_hint(&mut self, state: &State, now: Instant) -> bool {
+        let id = self.shared.job;
+        let Ok(job) = state.job(id) else { return false };
+        let Some(hint) = job.stop_by.as_ref().map(|stop_by| stop_by.hint) else { return false };
+        if self.hints.tries_again(hint, now) {
+            return self.update(|state, _| state.set_hint(id, Hint::Obeyed));
+        }
+        let gives_way = hint == Hint::Obeyed && !job.is_held && state.action(id, now) == Some(Action::Stop);
+        let look = self.hints.look(gives_way, mark::stops(self.shared.list.group_mark().load(SeqCst)), now);
+        if look == Look::Pass {
+            return false;
+        }
+        let processes = (self.processes)();
+        let threads = self.beside.observe(processes.into_iter().map(|process| (process, 0)), 0);
+        let begun =
+            state.next_boundary(now).map_or(now, |next| Instant::ZERO + next.since(Instant::ZERO + state.slice()));
+        let ran = threads.iter().fold(Span::ZERO, |sum, thread| sum + thread.counters.ran);
+        let cells = job.cells.into_iter().flat_map(|cells| cells.cells(state.topology().mesh()));
+        let cpus = cells.map(|cell| state.topology().cpus_of(cell).len() as u64).sum();
+        look == Look::End
+            && self.hints.end(begun, now, ran, cpus)
+            && self.update(|state, _| state.set_hint(id, Hint::Ignored))
     }
 
     /// Tells the table how the job behaves. Returns whether that has changed.

@@ -30,7 +30,7 @@ use self::signals::Signals;
 use self::weights::Weights;
 pub(crate) use self::weights::weighted_group;
 use crate::process_list::ProcessList;
-use crate::restraint::{LowerBy, StopBy, StopMechanism};
+use crate::restraint::{Hint, LowerBy, StopBy, StopMechanism};
 
 /// A job of the table, with its processes.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,16 @@ pub(crate) struct Target<'a> {
     pub(crate) agent: Identity,
     pub(crate) stop_by: Option<&'a StopBy>,
     pub(crate) lower_by: Option<&'a LowerBy>,
+    /// Whether its user holds it.
+    pub(crate) is_held: bool,
     pub(crate) list: &'a ProcessList,
+}
+
+impl Target<'_> {
+    /// Whether its ranks give way by themselves.
+    fn gives_way(&self) -> bool {
+        self.stop_by.is_some_and(|stop_by| stop_by.hint == Hint::Obeyed)
+    }
 }
 
 /// A way to keep jobs from running, or from competing with others.
@@ -98,8 +107,12 @@ impl Mechanisms {
         }
     }
 
-    /// Stops a job.
+    /// Stops a job, unless its ranks give way by themselves.
     pub(crate) fn stop(&mut self, target: &Target<'_>) -> io::Result<()> {
+        if target.gives_way() && !target.is_held {
+            target.list.begin_giving_way();
+            return Ok(());
+        }
         self.stopping(target, <dyn Mechanism>::restrain)
     }
 
@@ -112,7 +125,11 @@ impl Mechanisms {
     /// Lets a job run.
     pub(crate) fn run(&mut self, target: &Target<'_>) -> io::Result<()> {
         let raised = self.lowering(target, <dyn Mechanism>::release);
-        self.stopping(target, <dyn Mechanism>::release).and(raised)
+        let released = self.stopping(target, <dyn Mechanism>::release);
+        if target.stop_by.is_some_and(|stop_by| !stop_by.hint.is_unused()) {
+            target.list.end_giving_way();
+        }
+        released.and(raised)
     }
 
     /// Leaves a job to its terminal, which is about to stop it.

@@ -75,6 +75,21 @@ impl ProcessList {
         &self.group_mark
     }
 
+    /// Says that the processes give way by themselves from now on. As in a stop, their threads
+    /// block for that.
+    pub(crate) fn begin_giving_way(&self) {
+        self.group_mark.fetch_or(mark::stopped(0), SeqCst);
+    }
+
+    /// Says that they do no longer.
+    pub(crate) fn end_giving_way(&self) {
+        let before = self.group_mark.load(SeqCst);
+        if mark::is_ours(before) {
+            // If it fails, another switcher was here.
+            let _ = self.group_mark.compare_exchange(before, mark::over(before), SeqCst, SeqCst);
+        }
+    }
+
     /// The process and the thread that continue last. `None` if that does not matter.
     pub(crate) fn last_thread(&self) -> Option<(u32, u32)> {
         let word = self.last_thread.load(SeqCst);

@@ -12,12 +12,13 @@ use policy::{Instant, JobId, Span};
 use serde::{Deserialize, Serialize};
 use sys::identity::Identity;
 use sys::task_group::TaskGroup;
+use wait::turn::Turn;
 
 use self::queue::Queued;
 use crate::lowering::CannotLower;
 use crate::mechanisms::Target;
 use crate::process_list::ProcessList;
-use crate::restraint::{LowerBy, StopBy};
+use crate::restraint::{Hint, LowerBy, StopBy};
 use crate::topology::Topology;
 
 mod queue;
@@ -244,6 +245,17 @@ impl State {
         }
     }
 
+    /// Whose turn it is at `now`, for the threads of a job.
+    pub(crate) fn turn(&self, id: JobId, now: Instant) -> Turn {
+        let takes_turns = self.facts(id).is_some_and(|facts| facts.takes_turns());
+        match (self.action(id, now), self.next_boundary(now).filter(|_| takes_turns)) {
+            (Some(Action::Run), Some(boundary)) => Turn::OursUntil(boundary),
+            (Some(Action::Stop), Some(boundary)) => Turn::OthersUntil(boundary),
+            // A lowered job may use the CPUs that are left.
+            _ => Turn::NoTurns,
+        }
+    }
+
     /// The boundary after `now` at which actions change. `None` if they remain until the table
     /// changes.
     pub fn next_boundary(&self, now: Instant) -> Option<Instant> {
@@ -349,6 +361,16 @@ impl State {
         Ok(())
     }
 
+    /// Says whether the ranks of a job give way by themselves.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(crate) fn set_hint(&mut self, id: JobId, hint: Hint) -> Result<(), StateError> {
+        let job = self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?;
+        job.stop_by.iter_mut().for_each(|stop_by| stop_by.hint = hint);
+        Ok(())
+    }
+
     /// Says how a job is lowered, unless that is known: what is lowered must be raised in the same
     /// way.
     ///
@@ -439,7 +461,7 @@ impl Job {
     /// The job with this number and these processes, for mechanisms.
     pub(crate) fn target<'a>(&'a self, id: JobId, list: &'a ProcessList) -> Target<'a> {
         let (stop_by, lower_by) = (self.stop_by.as_ref(), self.lower_by.as_ref());
-        Target { id, agent: self.agent, stop_by, lower_by, list }
+        Target { id, agent: self.agent, stop_by, lower_by, is_held: self.is_held, list }
     }
 
     /// Whether it is a program that ran before. Its processes do not end with the agent.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use policy::gang::Action;
 use policy::{Instant, JobId, Span};
+use wait::turn::{Turn, WrittenPage};
 
 use crate::clock;
 use crate::mechanisms::{Mechanisms, Target};
@@ -28,6 +29,8 @@ const TIME_FOR_THREAD: Span = Span::from_micros(20);
 pub(crate) struct Switcher {
     priority: Priority,
     lists: BTreeMap<JobId, ProcessList>,
+    /// Tell the threads of jobs whose turn it is.
+    pages: BTreeMap<JobId, WrittenPage>,
     mechanisms: Mechanisms,
     /// The last version of the table for which there are lists.
     state: Option<Arc<State>>,
@@ -39,8 +42,8 @@ pub(crate) type Failure = (JobId, io::Error);
 impl Switcher {
     /// The calling thread becomes one that can switch.
     pub(crate) fn new() -> Switcher {
-        let (lists, mechanisms) = (BTreeMap::new(), Mechanisms::default());
-        Switcher { priority: Priority::raise(), lists, mechanisms, state: None }
+        let (lists, pages, mechanisms) = (BTreeMap::new(), BTreeMap::new(), Mechanisms::default());
+        Switcher { priority: Priority::raise(), lists, pages, mechanisms, state: None }
     }
 
     /// Gives all processes of all jobs the action of their job at `now`. It may be repeated.
@@ -50,12 +53,18 @@ impl Switcher {
     /// All stops come first: a process that continues may take the CPU of this one for a tick.
     pub(crate) fn switch(&mut self, table: &Table, state: &Arc<State>, now: Instant) -> Result<Option<Span>, Failure> {
         self.find_lists(table, state);
-        let Switcher { priority, lists, mechanisms, .. } = self;
+        let Switcher { priority, lists, pages, mechanisms, .. } = self;
         let running = jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == Some(Action::Run));
         let last_thread = running.filter(|(_, _, list)| list.is_stopped()).find_map(|(_, _, list)| list.last_thread());
         // If this process may not use that CPU, neither can one of its threads be there. This comes
         // before the stops, after which CPUs are idle.
         let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
+        let tell = |is_ours: bool| {
+            let turns = pages.iter().map(|(&id, page)| (page, state.turn(id, now)));
+            turns
+                .filter(|(_, turn)| matches!(turn, Turn::OursUntil(_)) == is_ours)
+                .for_each(|(page, turn)| page.set(turn));
+        };
         let mut failed = None;
         let mut enforce = |action: Option<Action>, step: Step| {
             for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
@@ -64,9 +73,11 @@ impl Switcher {
                 }
             }
         };
+        tell(false);
         enforce(Some(Action::Stop), Mechanisms::stop);
         enforce(Some(Action::Lower), Mechanisms::lower);
         enforce(None, Mechanisms::leave);
+        tell(true);
         enforce(Some(Action::Run), Mechanisms::run);
         let skew = mechanisms.take_begun().map(|begun| clock::now().since(begun));
         mechanisms.forget_unused();
@@ -90,7 +101,8 @@ impl Switcher {
 
     fn find_lists(&mut self, table: &Table, state: &Arc<State>) {
         let before = self.state.replace(state.clone());
-        let Switcher { lists, mechanisms, .. } = self;
+        let Switcher { lists, pages, mechanisms, .. } = self;
+        pages.retain(|&id, _| state.job(id).is_ok());
         lists.retain(|&id, list| {
             let is_there = state.job(id).is_ok();
             let adopted = before.as_ref().and_then(|before| before.job(id).ok()).filter(|job| job.is_adopted());
@@ -106,6 +118,8 @@ impl Switcher {
                 && let Ok(list) = table.processes(job)
             {
                 place.insert(list);
+                // A job without a page is stopped by its mechanism.
+                table.turn_page(job).ok().map(|page| self.pages.insert(job, page));
             }
         }
     }
@@ -125,4 +139,58 @@ fn jobs<'a>(
     state: &'a State,
 ) -> impl Iterator<Item = (JobId, &'a Job, &'a ProcessList)> {
     state.jobs().filter_map(|(id, job)| Some((id, job, lists.get(&id)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::gang::Gang;
+    use policy::layout::Request;
+    use sys::identity::Identity;
+    use wait::turn::TurnPage;
+
+    use super::*;
+    use crate::agent::AgentError;
+    use crate::state::Entering;
+    use crate::topology::Topology;
+
+    #[test]
+    fn a_switch_tells_the_threads_of_each_job_whose_turn_it_is() {
+        testing::isolated(|| {
+            let place = tempfile::tempdir().unwrap();
+            let slice = Span::from_millis(20);
+            let table = Table::enter(place.path(), || State::new(Topology::of_cpus(&[0]), slice)).unwrap();
+            let entering = Entering {
+                agent: Identity::own(),
+                command: String::new(),
+                ranks: 2,
+                request: Some(Request::Ranks(1)),
+                weight: 1,
+                gang: Gang::Strict,
+                with: None,
+                waits_for_cells: false,
+                memory: None,
+            };
+            let enter = || table.update(|state, now| Ok::<_, AgentError>(state.enter(&entering, now)?)).unwrap();
+            let jobs = [enter(), enter()];
+            let page = |job| {
+                table.turn_page(job).unwrap().set_slice(slice);
+                TurnPage::open(&table.turn_page_path(job)).unwrap()
+            };
+            let pages = jobs.map(page);
+            let mut switcher = Switcher::new();
+            let mut look = |now| {
+                let state = table.state().unwrap();
+                switcher.switch(&table, &state, now).unwrap();
+                let turns = pages.each_ref().map(|page| page.turn(now));
+                let is_right = |(job, turn)| state.job(job).is_err() || state.turn(job, now) == turn;
+                assert!(jobs.into_iter().zip(turns).all(is_right), "{turns:?}");
+                turns.map(|turn| turn.is_others())
+            };
+            let now = clock::now() + slice;
+            let [one, other] = [look(now), look(now + slice)];
+            assert!(one != other && one[0] != one[1] && other[0] != other[1]);
+            table.update(|state, now| Ok::<_, AgentError>(state.release(jobs[0], now)?)).unwrap();
+            assert!(!look(now + slice)[1], "it is alone");
+        });
+    }
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use policy::{Instant, JobId, Span};
 use sys::files::SharedFolder;
 use sys::identity::Identity;
+use wait::turn::{self, WrittenPage};
 
 use crate::clock;
 use crate::page::{self, Histogram, Page};
@@ -237,9 +238,21 @@ impl Table {
         ProcessList::new(&mapping).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Removes it.
+    /// The page that tells a job whose turn it is, which is created if there is none.
+    pub(crate) fn turn_page(&self, job: JobId) -> io::Result<WrittenPage> {
+        let mapping = self.folder.map(&turn_page(job), turn::LENGTH)?;
+        WrittenPage::new(&mapping).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The path of that page.
+    pub(crate) fn turn_page_path(&self, job: JobId) -> PathBuf {
+        self.path().join(turn_page(job))
+    }
+
+    /// Removes the list and the page of a job.
     pub(crate) fn remove_processes(&self, job: JobId) {
         let _ = self.folder.remove(&format!("processes-{job}"));
+        let _ = self.folder.remove(&turn_page(job));
     }
 
     fn write(&self, version: Version, bytes: &[u8]) -> Result<(), TableError> {
@@ -250,6 +263,10 @@ impl Table {
     fn damaged(&self, why: impl ToString) -> TableError {
         TableError::Damaged { place: self.folder.path().to_owned(), why: why.to_string() }
     }
+}
+
+fn turn_page(job: JobId) -> String {
+    format!("turn-{job}")
 }
 
 fn folder_error(place: &Path, why: io::Error) -> TableError {

@@ -8,7 +8,7 @@
 //! Records belong to this crate because the barrier writes them and must not know scenarios.
 
 use crate::units::{CpuId, Instant, ThreadId};
-use crate::waiting::{Costs, Decision, Missing, Observation, Team, TeamState, WaitingRule};
+use crate::waiting::{Costs, Decision, Missing, Observation, Team, TeamState, Turn, WaitingRule};
 
 /// One step of a waiting rule, and its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,9 @@ pub struct RecordedStep {
     pub movable: bool,
     /// Its [`Team::draw`].
     pub draw: u32,
+    /// Its [`Team::turn`].
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Turn::is_none"))]
+    pub turn: Turn,
     /// The observation of the thread.
     pub seen: Observation,
     /// The decision; `None` if the world only reported the end of the wait.
@@ -43,9 +46,9 @@ pub struct RecordedStep {
 impl RecordedStep {
     /// Records a step of `thread` with copies of its inputs.
     pub fn new(thread: ThreadId, team: &Team<'_>, state: TeamState, seen: Observation, decision: Decision) -> Self {
-        let Team { now, threads, cpus, own_cpu, missing, load, movable, draw } = *team;
+        let Team { now, threads, cpus, own_cpu, missing, load, movable, draw, turn } = *team;
         let (missing, decision) = (missing.to_vec(), Some(decision));
-        RecordedStep { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, seen, decision }
+        RecordedStep { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, turn, seen, decision }
     }
 
     /// Records the end of a wait of `thread`, which has no decision.
@@ -118,13 +121,13 @@ pub fn replay(rule: WaitingRule, costs: Costs, record: &[RecordedStep]) -> Vec<D
     let mut differences = Vec::new();
     for (index, entry) in record.iter().enumerate() {
         let waiter = waiters.entry(entry.thread).or_insert_with(|| rule.waiter(costs));
-        let RecordedStep { now, threads, cpus, own_cpu, ref missing, load, movable, draw, .. } = *entry;
+        let RecordedStep { now, threads, cpus, own_cpu, ref missing, load, movable, draw, turn, .. } = *entry;
         let mut state = entry.state;
         let Some(recorded) = entry.decision else {
             waiter.over(now, &mut state, entry.seen);
             continue;
         };
-        let team = Team { now, threads, cpus, own_cpu, missing, load, movable, draw };
+        let team = Team { now, threads, cpus, own_cpu, missing, load, movable, draw, turn };
         let replayed = waiter.step(&team, &mut state, entry.seen);
         if replayed != recorded {
             differences.push(Difference { index, recorded, replayed });

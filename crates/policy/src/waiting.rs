@@ -27,6 +27,15 @@
 //!                  Spin(n)        Spin(n) | Yield | Block     ...                 Block
 //! ```
 //!
+//! # Turns
+//!
+//! Where parallel jobs take turns, the others whom a thread waits for run in the same turns. So out
+//! of its turn a thread blocks at once by every rule: it would only take time from another job. A
+//! team sleeps until its turn even if all have arrived, since it would go on otherwise. Where it is
+//! unknown which threads will come, as at a lock, a block ends as it always does. Only a rule that
+//! spins or yields after a block is asked again when the turn may have come
+//! ([`Waiter::spins_after_block`]).
+//!
 //! # Memory
 //!
 //! A rule can keep memory in two places. Its [`Waiter`] is the memory of one thread, and the
@@ -55,7 +64,7 @@ use self::load_aware::LoadAware;
 use self::owner_running::OwnerRunning;
 pub use self::rule::{Bound, ParseRuleError, WaitingRule};
 pub use self::spin_predictor::SpinPredictor;
-pub use self::step::{Costs, Decision, Inputs, Missing, Observation, Team, TeamState};
+pub use self::step::{Costs, Decision, Inputs, Missing, Observation, Team, TeamState, Turn};
 use self::two_phase::TwoPhase;
 use self::variable_competitive::VariableCompetitive;
 use crate::units::{Instant, Span};
@@ -108,6 +117,13 @@ impl Waiter {
     /// [`Team::draw`]. [`Observation::Arrived`] starts a new wait.
     #[inline]
     pub fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
+        let decision = self.decide(team, state, seen);
+        if team.turn.is_others() { Decision::Block } else { decision }
+    }
+
+    /// Decides as if there were no turns.
+    #[inline]
+    fn decide(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         match &mut self.state {
             RuleState::AlwaysSpin => Decision::Spin(Span::MAX),
             RuleState::AlwaysYield => Decision::Yield,
@@ -139,6 +155,12 @@ impl Waiter {
         }
     }
 
+    /// Whether the rule can spin or yield again in a wait in which it has blocked. So a thread that
+    /// blocks out of its turn has to be woken when its turn may have come: no other thread needs to.
+    pub const fn spins_after_block(&self) -> bool {
+        matches!(self.state, RuleState::AlwaysSpin | RuleState::AlwaysYield | RuleState::OwnerRunning(_))
+    }
+
     /// The number of overload marks that this waiter has set: how often yielding cost the whole
     /// team too much, so that the team changed its way of waiting.
     pub const fn overload_marks(&self) -> u32 {
@@ -152,7 +174,7 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::ParseSpanError;
+    use crate::units::{CpuId, ParseSpanError, ThreadId};
 
     fn steps(rule: &str, seen: &[Observation]) -> Vec<Decision> {
         let us = Span::from_micros;
@@ -182,6 +204,26 @@ mod tests {
         let failures = [Observation::Arrived, Observation::Spun(Span::MAX), Observation::Yielded(Span::MAX)];
         assert_eq!(steps("always-spin", &failures), [Decision::Spin(Span::MAX); 3]);
         assert_eq!(steps("always-yield", &failures), [Decision::Yield; 3]);
+    }
+
+    #[test]
+    fn every_rule_blocks_out_of_its_turn_and_decides_as_without_turns_in_it() {
+        use crate::table::WAITING;
+        let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), ..Costs::default() };
+        let (spun, until) = (Observation::Spun(Span::from_micros(1)), Instant::from_nanos(1));
+        let seen = [Observation::Arrived, spun, Observation::Yielded(Span::ZERO), Observation::Woken, spun];
+        for rule in WAITING.iter().map(|entry| entry.example) {
+            let decisions = |turn| {
+                let (mut waiter, mut state) = (rule.waiter(costs), TeamState::default());
+                let missing = [Missing { thread: ThreadId(1), last_seen: Some(CpuId(1)) }];
+                let team = Team { threads: 2, cpus: 2, missing: &missing, turn, ..Team::default() };
+                seen.map(|seen| waiter.step(&team, &mut state, seen))
+            };
+            assert_eq!(decisions(Turn::OthersUntil(until)), [Decision::Block; 5], "{rule}");
+            assert_eq!(decisions(Turn::OursUntil(until)), decisions(Turn::NoTurns), "{rule}");
+            let after_block = decisions(Turn::NoTurns)[3];
+            assert_eq!(rule.waiter(costs).spins_after_block(), after_block != Decision::Block, "{rule}");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ impl Settings {
     /// The settings. The first call reads them, and allocates.
     pub(crate) fn get_or_init() -> &'static Settings {
         SETTINGS.get_or_init(|| {
+            // Later, it may be forbidden to read files or to allocate.
+            wait::turn::page();
             let environment = Environment::read(|name| std::env::var_os(name));
             let costs = environment.costs.unwrap_or(USUAL);
             let statistics = claim_slot(&environment, costs.cs);

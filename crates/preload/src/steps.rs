@@ -14,6 +14,7 @@ use counters::WaitCounts;
 use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use wait::Statistics;
+use wait::turn::Turn;
 
 use crate::backoff::Backoff;
 use crate::ranks::Ranks;
@@ -53,8 +54,10 @@ pub(crate) trait Platform {
     fn cpu(&self) -> CpuId;
     /// Yields the CPU once.
     fn yield_now(&self);
-    /// Sleeps.
+    /// Sleeps: out of its turn until that may have come.
     fn sleep(&self, backoff: &mut Backoff);
+    /// Whose turn it is at `now`.
+    fn turn(&self, now: Instant) -> Turn;
 }
 
 impl Steps {
@@ -73,12 +76,13 @@ impl Steps {
     /// when the poll began: the time until then is charged to the previous poll, and the action
     /// taken here is charged as a poll.
     pub(crate) fn step(&mut self, now: Instant, platform: &impl Platform, ranks: Ranks, state: &AtomicU64) {
+        let turn = platform.turn(now);
         let seen = match self.activity {
             Activity::Idle => Observation::Arrived,
             Activity::Executed(seen) => seen,
             Activity::Spinning { limit, spent } => {
                 let spent = spent + now.since(self.left).min(LONGEST_POLL);
-                if spent < limit {
+                if spent < limit && !turn.is_others() {
                     self.activity = Activity::Spinning { limit, spent };
                     self.left = now;
                     return;
@@ -99,6 +103,7 @@ impl Steps {
             load: ranks.here,
             movable: false,
             draw: (now.as_nanos() as u32).wrapping_mul(0x9e37_79b9),
+            turn,
         };
         let decision = with(state, |state| self.waiter.step(&team, state, seen));
         self.left = now;
@@ -174,6 +179,7 @@ mod tests {
         now: Cell<u64>,
         yields: Cell<u64>,
         sleeps: Cell<u64>,
+        turn: Cell<Turn>,
     }
 
     impl Platform for FakePlatform {
@@ -192,6 +198,10 @@ mod tests {
 
         fn sleep(&self, _: &mut Backoff) {
             self.sleeps.set(self.sleeps.get() + 1);
+        }
+
+        fn turn(&self, _: Instant) -> Turn {
+            self.turn.get()
         }
     }
 
@@ -221,6 +231,22 @@ mod tests {
         let (yields, sleeps, sum) = polls("cs", ALONE, 14);
         assert_eq!((yields, sleeps, sum.spins, sum.successful_spins, sum.blocks), (0, 4, 1, 0, 4));
         assert!(sum.spin_time >= Span::from_micros(10));
+    }
+
+    #[test]
+    fn a_poll_out_of_its_turn_sleeps_by_every_rule_and_a_spin_ends_there() {
+        for rule in ["adaptive", "always-spin", "always-yield", "cs"] {
+            let (platform, state) = (FakePlatform::default(), AtomicU64::new(0));
+            let costs = Costs { cs: Span::from_micros(1_000), ..Costs::default() };
+            let mut steps = Steps::new(rule.parse::<WaitingRule>().unwrap().waiter(costs));
+            let mut sleeps = |turn| {
+                platform.turn.set(turn);
+                (0..3).for_each(|_| steps.step(platform.now(), &platform, ALONE, &state));
+                platform.sleeps.take()
+            };
+            assert_eq!(sleeps(Turn::OursUntil(Instant::ZERO)), 0, "{rule}");
+            assert_eq!(sleeps(Turn::OthersUntil(Instant::ZERO)), 3, "{rule}");
+        }
     }
 
     #[test]

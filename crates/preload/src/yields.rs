@@ -23,6 +23,7 @@ use std::sync::atomic::AtomicU64;
 use counters::WaitKind;
 use policy::{CpuId, Instant, Span};
 use wait::external::ExternalObject;
+use wait::turn::{self, Turn};
 
 use crate::backoff::Backoff;
 use crate::ranks::Ranks;
@@ -89,7 +90,15 @@ impl Platform for Machine {
     }
 
     fn sleep(&self, backoff: &mut Backoff) {
-        crate::preserve_errno(|| backoff.sleep());
+        crate::preserve_errno(|| {
+            if !turn::park(site::now()) {
+                backoff.sleep();
+            }
+        });
+    }
+
+    fn turn(&self, now: Instant) -> Turn {
+        turn::turn(now)
     }
 }
 

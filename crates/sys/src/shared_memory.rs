@@ -1,5 +1,7 @@
 //! Memory shared by several processes: a mapped file.
 //!
+//! [`ReadOnlyWords`] are for a process that only reads what others write.
+//!
 //! The content of such memory may be written at any time by any process with write access to the
 //! file. So it is only viewed as types for which every bit pattern is valid and a change at any
 //! time is allowed: [`Plain`].
@@ -11,9 +13,13 @@ use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::futex::{self, Scope, WaitResult};
 
 /// A type as which memory of unknown content can be viewed while other processes write to it.
 ///
@@ -46,7 +52,10 @@ impl Mapping {
     /// The file must not become shorter afterwards: an access beyond its end raises SIGBUS. If that
     /// is possible, seal the file. The file is regular, and open for reading and writing.
     pub fn new(file: impl AsFd, length: NonZeroUsize) -> io::Result<Arc<Mapping>> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+        Mapping::with_access(file, length, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    fn with_access(file: impl AsFd, length: NonZeroUsize, access: ProtFlags) -> io::Result<Arc<Mapping>> {
         // SAFETY: without a fixed address the kernel chooses an unused range.
         let start = unsafe { mmap(std::ptr::null_mut(), length.get(), access, MapFlags::SHARED, file, 0) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -108,6 +117,41 @@ impl<T: ?Sized> fmt::Debug for View<T> {
     }
 }
 
+/// The words at the beginning of a file that other processes write and this one only reads.
+#[derive(Debug)]
+pub struct ReadOnlyWords<const COUNT: usize>(View<[AtomicU64]>);
+
+impl<const COUNT: usize> ReadOnlyWords<COUNT> {
+    /// Maps them for reading.
+    ///
+    /// # Errors
+    /// If the file cannot be mapped. It must not become shorter, as for [`Mapping::new`].
+    pub fn new(file: impl AsFd) -> io::Result<ReadOnlyWords<COUNT>> {
+        let length = NonZeroUsize::new(COUNT * size_of::<u64>()).ok_or(io::ErrorKind::InvalidInput)?;
+        let mapping = Mapping::with_access(file, length, ProtFlags::READ)?;
+        Ok(ReadOnlyWords(mapping.slice(0, COUNT).ok_or(io::ErrorKind::InvalidInput)?))
+    }
+
+    /// A word. Implies no order of other accesses: in memory that cannot be written, only such
+    /// loads are allowed.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    #[inline]
+    pub fn load(&self, place: usize) -> u64 {
+        self.0[place].load(Relaxed)
+    }
+
+    /// Blocks until woken if the low half of a word still has the value `expected`, at most until
+    /// `CLOCK_MONOTONIC` reaches `deadline`: [`futex::wait`].
+    ///
+    /// # Panics
+    /// If there is no such word.
+    pub fn wait(&self, place: usize, expected: u32, deadline: Duration) -> WaitResult {
+        futex::wait(&self.0[place], expected, Some(deadline), Scope::Shared)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering::SeqCst;
@@ -148,6 +192,20 @@ mod tests {
         for (offset, count) in [(0, 9), (8, 8), (64, 1), (72, 0), (4, 1), (usize::MAX, 1), (0, usize::MAX)] {
             assert!(mapping.slice::<AtomicU64>(offset, count).is_none(), "{offset}, {count}");
         }
+    }
+
+    #[test]
+    fn a_process_that_only_reads_sees_writes_and_is_woken() {
+        let (file, mapping) = mapped(64);
+        let words = ReadOnlyWords::<2>::new(&file).unwrap();
+        let word: View<AtomicU64> = mapping.get(8).unwrap();
+        word.store(7 << 32 | 5, SeqCst);
+        assert_eq!((words.load(0), words.load(1)), (0, 7 << 32 | 5));
+        assert_eq!(words.wait(1, 7, Duration::MAX), WaitResult::Changed);
+        assert_eq!(words.wait(1, 5, Duration::from_nanos(1)), WaitResult::TimedOut);
+        let waiter = std::thread::spawn(move || words.wait(1, 5, Duration::MAX));
+        while futex::wake(&*word, 1, Scope::Shared) == 0 {}
+        assert_eq!(waiter.join().unwrap(), WaitResult::Woken);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod statistics;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod timeouts;
+pub mod turn;
 mod waiting;
 
 pub use calibrate::{Calibration, Measured, calibrate};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cosched::{SLICES, StopMechanism};
+use cosched::{SLICES, StopChoice};
 use policy::gang::Gang;
 use policy::layout::Shape;
 use policy::turn::LARGEST_WEIGHT;
@@ -36,9 +36,10 @@ pub(crate) struct Prun {
     #[arg(long, value_name = "HOW", default_value = "adaptive", value_parser = one_of(&WAYS, Gang::name))]
     pub(crate) how: Gang,
     /// How the job is stopped: freeze or freezer (a control group of version 2 or 1), signals
-    /// [default: the first of these that works]
-    #[arg(long, value_name = "M", value_parser = one_of(&StopMechanism::ALL, StopMechanism::name))]
-    pub(crate) mechanism: Option<StopMechanism>,
+    /// [default: the first of these that works], or hint (its threads give way when they wait; if
+    /// they do not, as by default)
+    #[arg(long, value_name = "M", value_parser = one_of(&StopChoice::ALL, StopChoice::name))]
+    pub(crate) mechanism: Option<StopChoice>,
     /// How long a turn lasts, from 5 ms to 10 s; the first job decides for all that run beside it
     /// [default: 20 ms]
     #[arg(long, value_name = "TIME", value_parser = slice)]

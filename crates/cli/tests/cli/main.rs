@@ -32,6 +32,7 @@ mod prun_bursts;
 mod prun_debugger;
 mod prun_detach;
 mod prun_environments;
+mod prun_hint;
 mod prun_kills;
 mod prun_lowering;
 mod prun_queue;

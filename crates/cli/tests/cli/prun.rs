@@ -188,7 +188,7 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["prun", "--slice", "11 s", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
         (&["prun", "--slice", "20", "--", "true"], 2, "missing unit"),
         (&["prun", "--how", "gang", "--", "true"], 2, "adaptive, strict, moderate, none"),
-        (&["prun", "--mechanism", "magic", "--", "true"], 2, "freeze, freezer, signals"),
+        (&["prun", "--mechanism", "magic", "--", "true"], 2, "freeze, freezer, signals, hint"),
         (&["prun", "--weight", "0", "--", "true"], 2, "1..=1000"),
         (&["prun", "--with", "7", "--", "true"], 2, "there is no job 7; `rowlock jobs` lists all jobs"),
         (&["prun", "--with", "x", "--", "true"], 2, "not the number of a job"),

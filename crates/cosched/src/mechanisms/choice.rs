@@ -5,13 +5,14 @@ use std::io;
 use sys::containment::JobGroup;
 
 use super::freezers::Freezer;
-use crate::restraint::{StopBy, StopMechanism};
+use crate::restraint::{Hint, StopBy, StopChoice, StopMechanism};
 
 /// The means of a process to stop its job. A group that it has is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct StopMeans {
     mechanism: StopMechanism,
     group: Option<JobGroup>,
+    hint: Hint,
 }
 
 /// Why a mechanism cannot be used.
@@ -34,21 +35,26 @@ pub fn find_stop_mechanism() -> (StopMechanism, Vec<Obstacle>) {
 
 impl StopMeans {
     /// Prepares a mechanism, or the best one if none is asked for.
-    pub(crate) fn prepare(asked: Option<StopMechanism>) -> Result<StopMeans, Obstacle> {
-        let order = asked.map_or_else(|| StopMechanism::ALL.to_vec(), |asked| vec![asked]);
+    pub(crate) fn prepare(asked: Option<StopChoice>) -> Result<StopMeans, Obstacle> {
+        let order = match asked {
+            None | Some(StopChoice::Hint) => StopMechanism::ALL.to_vec(),
+            Some(StopChoice::By(asked)) => vec![asked],
+        };
         let (means, mut obstacles) = first_that_works(order, StopMeans::new);
+        let hint = if asked == Some(StopChoice::Hint) { Hint::Obeyed } else { Hint::Unused };
         // The last one, signals, has none.
-        means.ok_or_else(|| obstacles.remove(0))
+        means.map(|means| StopMeans { hint, ..means }).ok_or_else(|| obstacles.remove(0))
     }
 
     fn new(mechanism: StopMechanism) -> io::Result<StopMeans> {
         let freezer = freezer(mechanism);
-        Ok(StopMeans { mechanism, group: freezer.map(Freezer::create).transpose()? })
+        Ok(StopMeans { mechanism, group: freezer.map(Freezer::create).transpose()?, hint: Hint::Unused })
     }
 
     /// As the table says it to the agents of all jobs.
     pub(crate) fn stop_by(&self) -> StopBy {
-        StopBy { mechanism: self.mechanism, group: self.group.as_ref().map(|group| group.path().to_owned()) }
+        let group = self.group.as_ref().map(|group| group.path().to_owned());
+        StopBy { mechanism: self.mechanism, group, hint: self.hint }
     }
 
     /// The group that the programs of the job must be in.
@@ -110,7 +116,7 @@ mod tests {
 
     #[test]
     fn signals_need_nothing() {
-        let means = StopMeans::prepare(Some(StopMechanism::Signals)).unwrap();
-        assert_eq!(means.stop_by(), StopBy { mechanism: StopMechanism::Signals, group: None });
+        let means = StopMeans::prepare(Some(StopChoice::By(StopMechanism::Signals))).unwrap();
+        assert_eq!(means.stop_by(), StopBy { mechanism: StopMechanism::Signals, group: None, hint: Hint::Unused });
     }
 }

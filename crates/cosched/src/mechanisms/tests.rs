@@ -14,8 +14,9 @@ use testing::Child;
 
 use super::*;
 use crate::process_list::tests::list;
-use crate::processes::tests::{state as state_of, until};
+use crate::processes::tests::{identity, state as state_of, until};
 use crate::processes::{descendants, mark};
+use crate::restraint::StopChoice;
 use crate::state::{Entering, State};
 use crate::topology::Topology;
 
@@ -34,7 +35,7 @@ struct Subject {
 impl Subject {
     /// Starts a shell script. `None` if the mechanism does not work here.
     fn start(mechanism: StopMechanism, script: &str) -> Option<Subject> {
-        let means = StopMeans::prepare(Some(mechanism))
+        let means = StopMeans::prepare(Some(StopChoice::By(mechanism)))
             .map_err(|why| testing::skip_part("ROWLOCK_REQUIRE_GROUPS", &why.to_string(), "run the test as root"));
         let means = means.ok()?;
         let mut command = testing::command("sh");
@@ -162,6 +163,33 @@ fn a_stop_of_a_user_during_ours_acts_when_the_job_is_left_to_its_terminal_and_re
 }
 
 #[test]
+fn a_job_whose_threads_give_way_is_stopped_only_if_its_user_holds_it_or_they_do_not() {
+    let sleep = Child::start(testing::command("sleep").arg("1000"));
+    let stop_by = |hint| StopBy { mechanism: StopMechanism::Signals, group: None, hint };
+    let (mut state, list, mut mechanisms) = (state_with(Some(stop_by(Hint::Obeyed))), list(), Mechanisms::default());
+    list.set(&[identity(sleep.id())]);
+    let id = state.jobs().next().unwrap().0;
+    let mut stops = |state: &State| {
+        let target = state.job(id).unwrap().target(id, &list);
+        mechanisms.stop(&target).unwrap();
+        // A process that is not stopped by us has no mark of its own.
+        let is_stopped = list.iter().any(|(_, word)| mark::is_ours(word.load(SeqCst)));
+        assert!(list.is_stopped());
+        mechanisms.run(&target).unwrap();
+        assert!(!list.is_stopped());
+        is_stopped
+    };
+    assert!(!stops(&state));
+    state.set_held(id, true, crate::now()).unwrap();
+    assert!(stops(&state));
+    state.set_held(id, false, crate::now()).unwrap();
+    assert!(!stops(&state));
+    assert_eq!(mark::stops(list.group_mark().load(SeqCst)), 2, "threads block for that as for a stop");
+    state.set_hint(id, Hint::Ignored).unwrap();
+    assert!(stops(&state));
+}
+
+#[test]
 fn a_frozen_job_that_is_killed_or_whose_job_leaves_the_table_has_ended_when_its_group_is_removed() {
     for mechanism in FREEZERS {
         let Some(mut subject) = Subject::start(mechanism, "exec sleep 1000") else { continue };
@@ -186,9 +214,9 @@ fn a_frozen_job_that_is_killed_or_whose_job_leaves_the_table_has_ended_when_its_
 fn a_job_whose_group_is_not_to_be_reached_goes_on_and_that_is_said_once() {
     let own = Child::start(testing::command("sleep").arg("1000"));
     for mechanism in FREEZERS {
-        let works = StopMeans::prepare(Some(mechanism)).is_ok();
+        let works = StopMeans::prepare(Some(StopChoice::By(mechanism))).is_ok();
         for group in [None, Some(""), Some("/"), Some("rowlock-job-1-x"), Some("../rowlock-job-1-x")] {
-            let stop_by = StopBy { mechanism, group: group.map(str::to_owned) };
+            let stop_by = StopBy { mechanism, group: group.map(str::to_owned), hint: Hint::Unused };
             let (state, list, mut mechanisms) = (state_with(Some(stop_by)), list(), Mechanisms::default());
             let (id, job) = state.jobs().next().unwrap();
             let (target, of) = (job.target(id, &list), mechanisms.of(job.stop_by.as_ref().unwrap()));

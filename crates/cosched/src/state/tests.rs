@@ -41,6 +41,31 @@ fn two_jobs_on_the_same_cells_run_in_turn_and_others_beside_them() {
 }
 
 #[test]
+fn threads_are_told_the_next_boundary_if_their_job_takes_turns_and_is_not_lowered() {
+    let mut state = state(2);
+    let gangs = [Gang::Strict, Gang::Strict, Gang::Moderate, Gang::None];
+    let [a, b, lowered, none] = gangs.map(|gang| state.enter(&entering(2, gang, 1), at(0)).unwrap());
+    let turns = |state: &State, millis| [a, b, lowered, none].map(|job| state.turn(job, at(millis)));
+    let mut seen = std::collections::BTreeSet::new();
+    for millis in 100..220 {
+        let boundary = state.next_boundary(at(millis)).unwrap();
+        let expected = |job| match state.action(job, at(millis)) {
+            Some(Action::Run) => Turn::OursUntil(boundary),
+            _ => Turn::OthersUntil(boundary),
+        };
+        let [own, other, lowered, none] = turns(&state, millis);
+        assert_eq!([own, other], [a, b].map(expected), "{millis} ms");
+        assert!(!lowered.is_others() && none.is_none());
+        seen.insert([own.is_others(), other.is_others(), lowered.is_none()]);
+    }
+    assert_eq!(seen, [[false, true, true], [true, false, true], [true, true, false]].into());
+    state.set_held(a, true, at(220)).unwrap();
+    state.set_suspended(b, true, at(220)).unwrap();
+    assert_eq!(turns(&state, 300), [Turn::NoTurns; 4], "one job alone takes no turns");
+    assert_eq!(state.turn(JobId(99), at(300)), Turn::NoTurns);
+}
+
+#[test]
 fn a_held_job_is_stopped_and_a_suspended_one_is_left_alone_and_both_cede_their_turns() {
     let mut state = state(2);
     let [a, b] = [0, 1].map(|_| state.enter(&entering(2, Gang::Strict, 1), at(0)).unwrap());

@@ -67,6 +67,33 @@ pub struct Team<'a> {
     /// A random number, new for each step and uniform over its range. Zero if
     /// [`Waiter::inputs`](super::Waiter::inputs) does not ask for it.
     pub draw: u32,
+    /// Whose turn it is.
+    pub turn: Turn,
+}
+
+/// Whose turn it is, where parallel jobs take turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Turn {
+    /// Jobs take no turns, or nothing is known about them.
+    #[default]
+    NoTurns,
+    /// It is the turn of the waiting thread's job, until this time.
+    OursUntil(Instant),
+    /// It is the turn of other jobs, at least until this time.
+    OthersUntil(Instant),
+}
+
+impl Turn {
+    /// Whether there are no turns.
+    pub const fn is_none(&self) -> bool {
+        matches!(self, Turn::NoTurns)
+    }
+
+    /// Whether it is the turn of other jobs.
+    pub const fn is_others(&self) -> bool {
+        matches!(self, Turn::OthersUntil(_))
+    }
 }
 
 /// The shared memory of a team from wait to wait: one word, so that a world can keep it in one

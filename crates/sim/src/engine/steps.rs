@@ -2,7 +2,7 @@
 //! messages have modules of their own.
 
 use policy::record::{RecordedStep, Recorder};
-use policy::waiting::{Decision, Observation, Team};
+use policy::waiting::{Decision, Observation, Team, Turn};
 use policy::{CpuId, Instant, JobId, ThreadId};
 
 use super::Engine;
@@ -191,7 +191,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let of = &self.workload.jobs[job];
         let threads = if of.is_team() { of.threads_on_cell_of(index - of.threads.start) } else { 0 };
         let (now, cpus, movable) = (self.now, self.machine.cpus, self.scheduler.moves());
-        let team = Team { now, threads, cpus, own_cpu, missing: &missing, load, movable, draw };
+        let team = Team { now, threads, cpus, own_cpu, missing: &missing, load, movable, draw, turn: Turn::NoTurns };
         let before = self.team_states[job];
         let member = self.workload.member(index);
         let decision = member.waiter.step(&team, &mut self.team_states[job], seen);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use policy::record::{RecordedStep, Recorder};
-use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
+use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Turn, Waiter};
 use policy::{Instant, Span, ThreadId};
 
 use crate::deadline::TimedOut;
@@ -12,6 +12,7 @@ use crate::machine;
 use crate::observer::{Observer, WaitEvent};
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64};
+use crate::turn::{self, TurnPage};
 use crate::waiting::Waiting;
 
 /// The maximum running time charged for one spin step, from one clock reading to the next.
@@ -78,11 +79,13 @@ impl<R: Recorder> Wait<'_, R> {
     ) -> Result<(), TimedOut> {
         let mut counts = Statistics::default();
         let overload_marks = waiter.overload_marks();
+        let page = turn::page();
         let mut now = sync::now();
         let mut seen = Observation::Arrived;
         let mut next_check = self.is_possible.map(|_| now + LIVENESS_INTERVAL);
         let occurred = loop {
-            let decision = self.decide(awaited, waiter, now, seen);
+            let turn = page.map_or(Turn::NoTurns, |page| page.turn(now));
+            let decision = self.decide(awaited, waiter, now, seen, turn);
             if W::ON {
                 observer.on_event(now, WaitEvent::of(decision));
             }
@@ -91,7 +94,7 @@ impl<R: Recorder> Wait<'_, R> {
             let occurred;
             (seen, occurred) = match decision {
                 Decision::Spin(limit) => {
-                    let (spent, occurred) = spin(awaited, limit, until, &mut now, observer);
+                    let (spent, occurred) = spin(awaited, limit, until, page, &mut now, observer);
                     counts.add_spin(spent, occurred);
                     (Observation::Spun(spent), occurred)
                 }
@@ -109,8 +112,19 @@ impl<R: Recorder> Wait<'_, R> {
                 }
                 Decision::Block => {
                     let _asleep = waiter.inputs().load.then(machine::Asleep::begin);
-                    awaited.sleep(until);
-                    now = sync::now();
+                    now = match (turn, page) {
+                        // The awaited threads are of this job, so a team that goes on would take
+                        // time from another one.
+                        (Turn::OthersUntil(_), Some(page)) if self.threads > 0 => page.await_turn(until),
+                        (Turn::OthersUntil(boundary), _) if waiter.spins_after_block() => {
+                            awaited.sleep(Some(until.map_or(boundary, |until| until.min(boundary))));
+                            sync::now()
+                        }
+                        _ => {
+                            awaited.sleep(until);
+                            sync::now()
+                        }
+                    };
                     counts.blocks += 1;
                     counts.block_time += now.since(before);
                     (Observation::Woken, awaited.poll())
@@ -139,7 +153,14 @@ impl<R: Recorder> Wait<'_, R> {
 
     /// Asks the rule and records its decision.
     #[inline]
-    fn decide<A: Awaited>(&self, awaited: &mut A, waiter: &mut Waiter, now: Instant, seen: Observation) -> Decision {
+    fn decide<A: Awaited>(
+        &self,
+        awaited: &mut A,
+        waiter: &mut Waiter,
+        now: Instant,
+        seen: Observation,
+        turn: Turn,
+    ) -> Decision {
         let inputs = waiter.inputs();
         let team = Team {
             now,
@@ -150,6 +171,7 @@ impl<R: Recorder> Wait<'_, R> {
             load: if inputs.load { machine::load(now).unwrap_or(self.threads) } else { 0 },
             movable: !self.waiting.no_moves,
             draw: if inputs.draw { draw::draw(now, self.thread) } else { 0 },
+            turn,
         };
         let mut decision = Decision::Block;
         self.with_state(|state| {
@@ -185,13 +207,14 @@ impl<R: Recorder> Wait<'_, R> {
     }
 }
 
-/// Polls until the event has occurred, `limit` is spent or `until` is reached. Returns the running
-/// time spent. `now` is the time before and after.
+/// Polls until the event has occurred, `limit` is spent, `until` is reached or it is the turn of
+/// another job. Returns the running time spent. `now` is the time before and after.
 #[inline]
 fn spin<A: Awaited, W: Observer>(
     awaited: &mut A,
     limit: Span,
     until: Option<Instant>,
+    page: Option<&TurnPage>,
     now: &mut Instant,
     observer: &mut W,
 ) -> (Span, bool) {
@@ -213,7 +236,9 @@ fn spin<A: Awaited, W: Observer>(
             observer.on_off_cpu(before, *now);
         }
         spent += step.min(LONGEST_STEP);
-        if occurred || spent >= limit || until.is_some_and(|until| *now >= until) {
+        let is_to_end =
+            until.is_some_and(|until| *now >= until) || page.is_some_and(|page| page.turn(*now).is_others());
+        if occurred || spent >= limit || is_to_end {
             return (spent, occurred);
         }
     }
@@ -239,7 +264,7 @@ mod tests {
         let clock = ScriptedClock::start();
         // The last reading of the clock was 0, and its time is 1 s.
         let mut now = Instant::ZERO;
-        assert_eq!(spin(&mut Never, Span::from_nanos(1), None, &mut now, &mut ()), (LONGEST_STEP, false));
+        assert_eq!(spin(&mut Never, Span::from_nanos(1), None, None, &mut now, &mut ()), (LONGEST_STEP, false));
         assert_eq!(now, clock.time());
     }
 
@@ -247,9 +272,9 @@ mod tests {
     fn a_spin_is_charged_for_its_limit_to_within_a_step() {
         let clock = ScriptedClock::start();
         let (limit, mut now) = (READING.scaled(60_000), clock.time());
-        assert_eq!(spin(&mut Never, limit, None, &mut now, &mut ()), (limit, false));
+        assert_eq!(spin(&mut Never, limit, None, None, &mut now, &mut ()), (limit, false));
         let more = limit + Span::from_nanos(1);
-        assert_eq!(spin(&mut Never, more, None, &mut now, &mut ()), (limit + READING, false));
+        assert_eq!(spin(&mut Never, more, None, None, &mut now, &mut ()), (limit + READING, false));
     }
 
     #[test]
@@ -257,6 +282,76 @@ mod tests {
         let clock = ScriptedClock::start();
         let mut now = Instant::ZERO;
         let until = Some(clock.time());
-        assert_eq!(spin(&mut Never, Span::MAX, until, &mut now, &mut ()), (LONGEST_STEP, false));
+        assert_eq!(spin(&mut Never, Span::MAX, until, None, &mut now, &mut ()), (LONGEST_STEP, false));
+    }
+
+    /// It occurs when the thread has slept twice, or some time after its spin was over.
+    struct Later {
+        slept: Vec<Option<Instant>>,
+        at: Instant,
+    }
+
+    impl Awaited for Later {
+        fn poll(&mut self) -> bool {
+            self.slept.len() == 2 || sync::now() >= self.at
+        }
+
+        fn sleep(&mut self, deadline: Option<Instant>) {
+            self.slept.push(deadline);
+            if deadline.is_some() {
+                sync::sleep_on(&std::sync::atomic::AtomicU32::new(0), 0, deadline, sync::Scope::Process);
+            }
+        }
+    }
+
+    /// Waits by a rule, from a spin in the own turn on, which ends soon. No switch follows. Returns
+    /// how long it spun and until when it slept, and the time from the boundary to its end.
+    fn wait_out_of_turn(rule: &str, threads: u32) -> (Span, Vec<Option<Span>>, Span) {
+        let clock = ScriptedClock::start();
+        let (written, page) = turn::tests::written();
+        clock.take_turns_by(page);
+        let begun = clock.time();
+        let boundary = begun + Span::from_millis(20);
+        written.set(Turn::OursUntil(boundary));
+        clock.after(Span::from_micros(50), move || written.set(Turn::OthersUntil(boundary)));
+        let costs = policy::waiting::Costs { cs: Span::from_millis(1), ..Default::default() };
+        let waiting = Waiting::by(rule.parse().unwrap()).with_cpus(2).with_costs(costs);
+        let (counters, state, mut sum) = (Counters::default(), AtomicU64::new(0), Statistics::default());
+        let wait = Wait {
+            thread: ThreadId(0),
+            threads,
+            waiting: &waiting,
+            state: &state,
+            counters: &counters,
+            recorder: &policy::record::Off,
+            is_possible: None,
+            deadline: None,
+        };
+        let mut awaited = Later { slept: Vec::new(), at: begun + Span::from_millis(1) };
+        wait.run(&mut awaited, &mut waiting.waiter(), &mut ()).unwrap();
+        counters.add_to(&mut sum);
+        let from = |until: Instant| until.since(begun);
+        (sum.spin_time, awaited.slept.iter().map(|until| until.map(from)).collect(), clock.time().since(boundary))
+    }
+
+    #[test]
+    fn the_wait_of_a_team_ends_in_its_turn_whatever_the_rule() {
+        for rule in ["always-spin", "always-yield", "owner-running", "cs", "adaptive"] {
+            let (spun, slept, after) = wait_out_of_turn(rule, 2);
+            assert!(spun < Span::from_micros(100), "{rule}: {spun}");
+            assert_eq!(slept, [], "{rule}: what it waits for does not wake it");
+            // As no switch follows, there are no turns any more after two slices.
+            assert!(after > Span::from_millis(40) && after < Span::from_millis(42), "{rule}: {after}");
+        }
+    }
+
+    #[test]
+    fn a_wait_for_unknown_threads_out_of_its_turn_blocks_and_is_repeated_in_it_by_rules_that_never_block() {
+        let boundary = Some(Span::from_millis(20));
+        for (rule, until) in [("always-spin", boundary), ("always-yield", boundary), ("cs", None), ("adaptive", None)] {
+            let (spun, slept, _) = wait_out_of_turn(rule, 0);
+            assert!(spun <= Span::from_micros(250), "{rule}: {spun}");
+            assert_eq!(slept[0], until, "{rule}");
+        }
     }
 }

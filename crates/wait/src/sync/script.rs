@@ -4,6 +4,8 @@ use std::cell::RefCell;
 
 use policy::{Instant, Span};
 
+use crate::turn::TurnPage;
+
 /// The time from one reading of a spinning thread to the next.
 pub(crate) const READING: Span = Span::from_nanos(500);
 /// The time that a yield takes.
@@ -18,6 +20,7 @@ struct Script {
     now: Instant,
     /// The next action and its time.
     event: Option<(Instant, Event)>,
+    turn_page: Option<&'static TurnPage>,
 }
 
 thread_local! {
@@ -29,7 +32,7 @@ pub(crate) struct ScriptedClock(());
 
 impl ScriptedClock {
     pub(crate) fn start() -> ScriptedClock {
-        let script = Script { now: Instant::ZERO + Span::from_millis(1_000), event: None };
+        let script = Script { now: Instant::ZERO + Span::from_millis(1_000), event: None, turn_page: None };
         SCRIPT.with(|current| assert!(current.borrow_mut().replace(script).is_none(), "one clock a thread"));
         ScriptedClock(())
     }
@@ -42,6 +45,11 @@ impl ScriptedClock {
     /// Runs an action on this thread after a delay.
     pub(crate) fn after(&self, delay: Span, event: impl FnOnce() + 'static) {
         with(|script| script.event = Some((script.now + delay, Box::new(event))));
+    }
+
+    /// Lets the thread read this page.
+    pub(crate) fn take_turns_by(&self, page: &'static TurnPage) {
+        with(|script| script.turn_page = Some(page));
     }
 }
 
@@ -82,7 +90,7 @@ pub(super) fn now() -> Option<Instant> {
 ///
 /// # Panics
 /// If neither would ever end the sleep.
-pub(super) fn sleep(is_as_expected: impl FnOnce() -> bool, deadline: Option<Instant>) -> bool {
+pub(crate) fn sleep(is_as_expected: impl FnOnce() -> bool, deadline: Option<Instant>) -> bool {
     let next = with(|script| (script.now, script.event.as_ref().map(|(at, _)| *at)));
     let Some((now, event)) = next else { return false };
     if is_as_expected() {
@@ -90,6 +98,11 @@ pub(super) fn sleep(is_as_expected: impl FnOnce() -> bool, deadline: Option<Inst
         pass_to(end.max(now));
     }
     true
+}
+
+/// The page that says whose turn it is, if the thread has a script with one.
+pub(crate) fn turn_page() -> Option<&'static TurnPage> {
+    with(|script| script.turn_page).flatten()
 }
 
 /// The number of threads that are running or ready. `None` if the thread has no script.

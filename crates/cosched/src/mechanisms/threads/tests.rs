@@ -17,7 +17,7 @@ use crate::process_list::ProcessList;
 use crate::process_list::tests::list;
 use crate::processes::tests::{identity, state, until};
 use crate::processes::threads;
-use crate::restraint::{LowerBy, StopBy, StopMechanism};
+use crate::restraint::{Hint, LowerBy, StopBy, StopMechanism};
 use crate::state::State;
 
 /// A job with one process, and the mechanisms for it.
@@ -31,7 +31,7 @@ struct Subject {
 
 impl Subject {
     fn new(process: Identity, lower_by: Option<LowerBy>) -> Subject {
-        let mut state = state_with(Some(StopBy { mechanism: StopMechanism::Signals, group: None }));
+        let mut state = state_with(Some(StopBy { mechanism: StopMechanism::Signals, group: None, hint: Hint::Unused }));
         let (id, _) = state.jobs().next().unwrap();
         lower_by.into_iter().for_each(|lower_by| state.set_lower_by(id, lower_by).unwrap());
         let list = list();

@@ -1,6 +1,6 @@
 //! The events of a step, and their order.
 
-use policy::waiting::{Decision, Observation, Team, TeamState};
+use policy::waiting::{Decision, Observation, Team, TeamState, Turn};
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
 use rowlock_sim::observer::{CpuState, LeaveReason, ThreadPhase};
 use rowlock_sim::scheduler::ReadyReason;
@@ -371,6 +371,7 @@ impl<K: Kernel> Reference<K> {
             load: 0,
             movable: false,
             draw: 0,
+            turn: Turn::NoTurns,
         };
         state.waiter.step(&team, &mut TeamState::default(), seen)
     }
