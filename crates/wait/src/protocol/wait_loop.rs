@@ -245,6 +245,7 @@ fn spin<A: Awaited, W: Observer>(
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 mod tests {
     use super::*;
     use crate::sync::script::{READING, ScriptedClock};
