@@ -32,6 +32,7 @@ use crate::restraint::{Hint, StopChoice};
 use crate::state::{Entering, Job, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
+use crate::turn_use::TurnUse;
 
 /// How long a claim may last before another agent takes it over, without the time that
 /// the processes take.
@@ -331,6 +332,7 @@ struct Watch<'a> {
     latest: Option<Arc<State>>,
     switcher: Switcher,
     observer: Observer,
+    uses: TurnUse,
     /// The last switch has to be repeated.
     again: bool,
     /// The version at its last switch. If it is new, the switch is not that of a boundary.
@@ -362,6 +364,7 @@ impl<'a> Watch<'a> {
             latest: None,
             switcher: Switcher::new(),
             observer: Observer::default(),
+            uses: TurnUse::default(),
             again: false,
             version: 0,
             seen: None,
@@ -426,7 +429,7 @@ impl<'a> Watch<'a> {
             }
             Answer::Done => self.seen = None,
         }
-        if self.release_ended(&state, now) || self.attend(&state, now) {
+        if self.release_ended(&state, now) || self.note_use_of_turns(&state, now) || self.attend(&state, now) {
             return Ok(None);
         }
         let place = state.jobs().position(|(job, _)| job == self.shared.job).unwrap_or(0) as u64;
@@ -474,6 +477,16 @@ impl<'a> Watch<'a> {
     fn update(&self, change: impl Fn(&mut State, Instant) -> Result<(), StateError>) -> bool {
         let changed = self.shared.table.update(|state, now| change(state, now).map_err(AgentError::from));
         changed.map_err(|why| self.shared.note(why)).is_ok()
+    }
+
+    /// Tells the table whether the job idles in its turns, if one has ended. Returns whether that
+    /// has changed.
+    fn note_use_of_turns(&mut self, state: &State, now: Instant) -> bool {
+        let job = self.shared.job;
+        let processes = self.shared.list.iter().map(|(process, _)| process);
+        let idles = self.uses.look(state, job, now, processes);
+        let changed = idles.filter(|&idles| state.facts(job).is_some_and(|facts| facts.idles != idles));
+        changed.is_some_and(|idles| self.update(|state, _| state.set_idles(job, idles)))
     }
 
     /// Lists the processes of the own job and observes them, if it is time to. Returns whether

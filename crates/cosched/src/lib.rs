@@ -22,6 +22,7 @@ mod state;
 mod switcher;
 mod table;
 pub mod topology;
+mod turn_use;
 
 pub use adoption::{CannotAdopt, Program};
 pub use agent::{Agent, AgentError};

@@ -7,6 +7,7 @@
 //!
 //! Parents are stopped before their children and continued after them: see [`Processes`].
 
+mod demand;
 mod descendants;
 mod last_thread;
 pub mod mark;
@@ -17,6 +18,7 @@ mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use self::demand::Demand;
 pub use self::descendants::descendants;
 pub(crate) use self::descendants::family;
 pub use self::last_thread::{cpu_of, last_thread};

@@ -256,6 +256,11 @@ impl State {
         }
     }
 
+    /// Whether it is the turn of a job that takes turns.
+    pub(crate) fn has_turn(&self, id: JobId, now: Instant) -> bool {
+        self.coscheduler.has_turn(id, now)
+    }
+
     /// The boundary after `now` at which actions change. `None` if they remain until the table
     /// changes.
     pub fn next_boundary(&self, now: Instant) -> Option<Instant> {
@@ -451,6 +456,15 @@ impl State {
         Ok(())
     }
 
+    /// Says whether a job idles in its turns.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub(crate) fn set_idles(&mut self, id: JobId, idles: bool) -> Result<(), StateError> {
+        self.require_turns(id)?;
+        Ok(self.coscheduler.set_idles(id, idles)?)
+    }
+
     fn require_turns(&self, id: JobId) -> Result<(), StateError> {
         self.require_start(id)?;
         self.coscheduler.facts(id).map(drop).ok_or(StateError::NoTurns(id))
@@ -494,4 +508,4 @@ fn shortened(command: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -23,8 +23,10 @@
 //! Where jobs take turns by a table, each may have [a way of its own](Coscheduler::enter_as):
 //! `none`, `moderate`, `strict` or `adaptive`. A job that is [held](Coscheduler::set_held) is
 //! stopped, and takes no turns. Jobs that [cooperate](Coscheduler::enter_along) have all their
-//! turns together.
+//! turns together. A job that [idles](Coscheduler::set_idles) in its turns is accompanied by the
+//! next one.
 
+mod company;
 mod snapshot;
 mod tasks;
 
@@ -106,12 +108,20 @@ pub struct JobFacts {
     pub class: Class,
     /// Whether it is stopped until it is no longer held.
     pub is_held: bool,
+    /// Whether it idles in its turns.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub idles: bool,
 }
 
 impl JobFacts {
     /// Whether it takes turns: it is in a slice, unless it waits for cells.
     pub const fn takes_turns(&self) -> bool {
         self.gang.takes_turns(self.class) && !self.is_held
+    }
+
+    /// Whether the next job runs in its turns, too.
+    pub const fn is_accompanied(&self) -> bool {
+        self.takes_turns() && self.idles && matches!(self.gang, Gang::Adaptive)
     }
 }
 
@@ -202,7 +212,7 @@ impl Coscheduler {
         if self.jobs.contains_key(&job) {
             return Err(SliceError::Twice(job).into());
         }
-        let facts = JobFacts { gang, weight: weight.max(1), class: Class::Unknown, is_held: false };
+        let facts = JobFacts { gang, weight: weight.max(1), class: Class::Unknown, is_held: false, idles: false };
         let weights = self.weights_with(None, facts.weight)?;
         let (entry, alone) = match self.gang {
             Gang::CellOs | Gang::Original => {
@@ -349,7 +359,7 @@ impl Coscheduler {
         match facts.gang {
             _ if facts.is_held => Action::Stop,
             Gang::Original => Gang::Original.action(self.followed.is_none_or(|followed| followed == job)),
-            gang if facts.takes_turns() => gang.action(self.active(now).is_some_and(|slice| self.is_in(job, slice))),
+            gang if facts.takes_turns() => gang.action(self.is_active(job, now)),
             _ => Action::Run,
         }
     }

@@ -30,15 +30,19 @@
 //! `moderate`, 0.95 by `strict` and 1.50 by `adaptive`. Two jobs that block reach 1.90 without
 //! turns and 0.86 by `strict`.
 //!
+//! An `adaptive` job that [idles](Idling) in its turns is accompanied by the next one.
+//!
 //! A deviation: `lower` says how far jobs are lowered. The paper has "15 less", whose unit depends
 //! on the kernel.
 
 mod classify;
 mod evidence;
+mod idling;
 mod lowering;
 
 pub use self::classify::{Class, IntervalCounters, classify};
 pub use self::evidence::{ThreadCounters, classify_threads};
+pub use self::idling::Idling;
 pub use self::lowering::Lowering;
 
 use crate::waiting::{Bound, WaitingRule};

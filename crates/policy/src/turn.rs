@@ -42,6 +42,14 @@ impl TurnTable {
         self.order.get(place as usize).copied()
     }
 
+    /// The slices of one round, in the order of their turns, from the one on that is active at
+    /// `now`. None before the reference time.
+    pub fn round_from(&self, now: Instant) -> impl Iterator<Item = u32> {
+        let place = self.turns_until(now).and_then(|turns| turns.checked_rem(self.order.len() as u64));
+        let (before, from) = self.order.split_at(place.unwrap_or(0) as usize);
+        from.iter().chain(before).copied().filter(move |_| place.is_some())
+    }
+
     /// The first boundary after `now`: the end of the turn, or the reference time if that is still
     /// to come. The end of time if there is none.
     pub fn next_boundary(&self, now: Instant) -> Instant {

@@ -32,7 +32,8 @@ pub struct Message {
     pub rounds: u64,
     /// The time that a rank computes before it sends. `None` for no time.
     pub compute: Option<Distribution>,
-    /// The time that a rank sleeps after its computation, for example for I/O. `None` for no time.
+    /// The time that a rank sleeps after its computation, for example for I/O. `None` for no time,
+    /// and neither does it sleep if one step of the machine or less is drawn.
     pub sleep: Option<Distribution>,
     /// How a rank waits for messages.
     pub waiting: WaitingRule,

@@ -13,6 +13,7 @@ mod device;
 mod event;
 mod fibers;
 mod headway;
+mod idling;
 mod lock;
 mod messages;
 mod network;

@@ -2,17 +2,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-pub(super) fn state(cpus: u32) -> State {
+pub(crate) fn state(cpus: u32) -> State {
     State::new(Topology::of_cpus(&(0..cpus).collect::<Vec<_>>()), Span::from_millis(20))
 }
 
-pub(super) fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
+pub(crate) fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
     let agent = Identity { pid: 7, started: 8 };
     let (command, request) = ("command".to_owned(), Some(Request::Ranks(ranks)));
     Entering { agent, command, ranks, request, weight, gang, with: None, waits_for_cells: false, memory: None }
 }
 
-pub(super) fn at(millis: u64) -> Instant {
+pub(crate) fn at(millis: u64) -> Instant {
     Instant::ZERO + Span::from_millis(millis)
 }
 

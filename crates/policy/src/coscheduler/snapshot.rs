@@ -3,7 +3,7 @@
 //! A snapshot may have been written by a process that means harm. So each of its facts is checked
 //! before a [`Coscheduler`] relies on it, in a time and memory that its length and the mesh bound.
 //! A snapshot that passes need not be the result of any history, but no call panics after it, and
-//! jobs that take turns never share cells in a turn, unless they cooperate.
+//! jobs that take turns never share cells in a turn, unless they cooperate or idle.
 //!
 //! Only jobs that take turns by a table, keep their cells and never wait for any can be restored:
 //! with [`Movement::Never`] and without [`most_slices`](Rules::most_slices).

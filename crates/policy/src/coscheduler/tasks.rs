@@ -39,7 +39,7 @@ impl Coscheduler {
         if self.movement != Movement::Never {
             return Err(CoschedulingError::Along(with));
         }
-        let facts = JobFacts { gang, weight: weight.max(1), class: Class::Unknown, is_held: false };
+        let facts = JobFacts { gang, weight: weight.max(1), class: Class::Unknown, is_held: false, idles: false };
         let weights = self.weights_with(None, facts.weight)?;
         let task = self.task(with);
         let whole = self.table.rectangle(task)?;

@@ -222,7 +222,7 @@ fn each_job_has_its_own_way_to_share_the_machine_and_can_change_it() {
     of.set_gang(JobId(1), Gang::None, at(600)).unwrap();
     of.set_gang(JobId(3), Gang::Strict, at(600)).unwrap();
     assert_eq!(jobs_in_slices(&of), [0, 3]);
-    let facts = JobFacts { gang: Gang::None, weight: 1, class: Class::Blocks, is_held: false };
+    let facts = JobFacts { gang: Gang::None, weight: 1, class: Class::Blocks, is_held: false, idles: false };
     assert_eq!((of.facts(JobId(1)), of.facts(JobId(4))), (Some(facts), None));
 }
 

@@ -1,6 +1,6 @@
 //! Time accounting of CPUs and jobs.
 
-use policy::Span;
+use policy::{Instant, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuUse {
@@ -31,6 +31,33 @@ impl MachineTime {
     pub(crate) fn percent(&self, of: CpuUse) -> Option<f64> {
         let total = self.total().as_secs_f64();
         (total > 0.0).then(|| 100.0 * self.spans[of as usize].as_secs_f64() / total)
+    }
+}
+
+/// How long the threads of a job have wanted CPUs, all together: they had one, or waited for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Demand {
+    /// How many threads want one since the last change.
+    wanting: u32,
+    changed: Instant,
+    until_then: Span,
+}
+
+impl Demand {
+    /// So many threads want a CPU from the beginning of the run on.
+    pub(crate) fn of(wanting: u32) -> Demand {
+        Demand { wanting, ..Demand::default() }
+    }
+
+    /// The time until `now`.
+    pub(crate) fn until(&self, now: Instant) -> Span {
+        self.until_then + now.since(self.changed).scaled(1_000 * u64::from(self.wanting))
+    }
+
+    /// A thread wants a CPU that wanted none, or the reverse.
+    pub(crate) fn change(&mut self, wants: bool, now: Instant) {
+        let wanting = if wants { self.wanting + 1 } else { self.wanting - 1 };
+        *self = Demand { wanting, changed: now, until_then: self.until(now) };
     }
 }
 

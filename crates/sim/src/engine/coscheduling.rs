@@ -6,7 +6,8 @@
 //!   Rank i runs on the i-th of its cells, or on cell i modulo their number.
 //! * **Changes.** When jobs come, go or change their class, the server interrupts all cells, and
 //!   they look at once. Deviation from the paper: a new table reaches all cells at once.
-//! * **Classes.** Under `adaptive`, all jobs are classified every 100 ms.
+//! * **Classes.** Under `adaptive`, all jobs are classified every 100 ms. Whether a job
+//!   [idles](super::idling) is found out at the end of each turn.
 
 use policy::coscheduler::Coscheduler;
 use policy::gang::{Action, Gang, IntervalCounters};
@@ -23,6 +24,7 @@ use super::account::Account;
 use super::cells::tick_phases;
 use super::device::TimedEvent;
 use super::headway::Quiet;
+use super::idling::TurnUse;
 use super::observer::Observer;
 use super::scheduler::{ReadyReason, Scheduler};
 use super::turns::{Cell, Delays};
@@ -65,6 +67,9 @@ pub(crate) struct Coscheduling {
     unchanged: u32,
     /// How many events in a row were looks and classifications while no CPU had anything to do.
     pub(super) quiet: Quiet,
+    /// How each job uses its turns, and the clock of the first cell when it last looked.
+    pub(super) uses: Vec<TurnUse>,
+    pub(super) looked: Instant,
     /// The counters of each job when it was last classified.
     observed: Vec<IntervalCounters>,
     /// The action that each thread is under.
@@ -123,6 +128,8 @@ impl Coscheduling {
             ),
             rules,
             mesh,
+            uses: vec![TurnUse::default(); requests.len()],
+            looked: Instant::ZERO,
             observed: vec![IntervalCounters::default(); requests.len()],
             requests,
             releases: releases.collect(),

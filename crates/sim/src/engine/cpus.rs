@@ -30,7 +30,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     pub(super) fn note_ready(&mut self, thread: ThreadId, why: ReadyReason) {
-        self.workload.put(thread, Place::Ready);
+        self.workload.put(thread, Place::Ready, self.now);
         self.observer.thread_ready(self.now, thread, why);
     }
 
@@ -103,10 +103,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.note_switch(cpu, to);
         let span = span + self.take_turn_cost(cpu);
         if let Some((from, _)) = from {
-            self.workload.put(from, Place::SwitchingOut(cpu));
+            self.workload.put(from, Place::SwitchingOut(cpu), self.now);
         }
         if let Some(to) = to {
-            self.workload.put(to, Place::SwitchingIn(cpu));
+            self.workload.put(to, Place::SwitchingIn(cpu), self.now);
         }
         self.set_cpu_state(cpu, CpuState::Switching { from, to });
         // The thread pays for the switch, but not for waking the CPU.
@@ -118,7 +118,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.charge(cpu);
         self.set_cpu_state(cpu, to.map_or(CpuState::Idle, CpuState::Running));
         if let Some(to) = to {
-            self.workload.put(to, Place::Running(cpu));
+            self.workload.put(to, Place::Running(cpu), self.now);
         }
         let moved_to = self.cpus[cpu.index()].moved_to.take();
         match (from, moved_to) {
@@ -156,13 +156,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         match how {
             LeaveReason::Preempted => self.ready(thread, ReadyReason::Preempted),
             LeaveReason::Yielding => self.ready(thread, ReadyReason::Yielded),
-            LeaveReason::Blocking if activity == Activity::Block => self.workload.put(thread, Place::Blocked),
+            LeaveReason::Blocking if activity == Activity::Block => self.workload.put(thread, Place::Blocked, self.now),
             // Its barrier completed during the switch.
             LeaveReason::Blocking => self.ready(thread, ReadyReason::Woken),
             LeaveReason::Stopped if self.may_not_run(thread) => self.put_aside(thread),
             // It was resumed during the switch.
             LeaveReason::Stopped => self.ready(thread, ReadyReason::Woken),
-            LeaveReason::Ending => self.workload.put(thread, Place::Gone),
+            LeaveReason::Ending => self.workload.put(thread, Place::Gone, self.now),
         }
     }
 

@@ -90,6 +90,8 @@ pub(crate) enum TimedEvent {
     NeverPlaced(usize),
     /// All jobs are classified.
     Classify,
+    /// Some jobs idle in their turns from now on, or no longer.
+    Accompany,
     /// An action of a test.
     #[cfg(test)]
     Act(super::script::Action),
@@ -115,7 +117,8 @@ impl Agenda {
 
     /// Whether nothing is pending but looks and classifications.
     pub(crate) fn has_only_turns(&self) -> bool {
-        let is_of_turns = |due: &TimedEvent| matches!(due, TimedEvent::Look(_) | TimedEvent::Classify);
+        let is_of_turns =
+            |due: &TimedEvent| matches!(due, TimedEvent::Look(_) | TimedEvent::Classify | TimedEvent::Accompany);
         self.entries.iter().all(|Reverse((.., due))| is_of_turns(due))
     }
 

@@ -96,6 +96,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 self.fail_if_only_turns_are_left()?;
                 self.classify_jobs();
             }
+            Some(TimedEvent::Accompany) => self.let_all_cells_look(),
             #[cfg(test)]
             Some(TimedEvent::Act(action)) => self.act(action),
             None => {}

@@ -58,6 +58,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         {
             *left = Span::ZERO;
         }
-        self.workload.put(thread, Place::Stopped);
+        self.workload.put(thread, Place::Stopped, self.now);
     }
 }

@@ -143,6 +143,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if let Some(boundary) = told.or(boundary) {
             self.note_turn(cell, boundary, has_changed);
         }
+        if cell == 0 {
+            self.note_use_of_turns(clock, boundary.is_some());
+        }
         self.plan_look(cell, clock);
     }
 

@@ -8,7 +8,7 @@ use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
 use scenario::{Distribution, JobKind, Machine, Setting};
 
-use super::account::Account;
+use super::account::{Account, Demand};
 use super::cells::cells_of_job;
 use super::coscheduling::rules;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
@@ -46,6 +46,7 @@ pub(crate) struct Job {
     /// compute.
     members: Vec<Member>,
     pub(crate) account: Account,
+    pub(super) demand: Demand,
     /// The threads that wait at the barrier, in the order of arrival.
     pub(crate) arrivals: Vec<ThreadId>,
     pub(crate) lock: Lock,
@@ -158,6 +159,7 @@ impl Workload {
             workload.jobs.push(Job {
                 members: (0..members).map(member).collect(),
                 account: Account::default(),
+                demand: Demand::of(if is_there(arrives) { count } else { 0 }),
                 name,
                 task,
                 arrives: Instant::ZERO + arrives,
@@ -243,21 +245,24 @@ impl Workload {
     }
 
     #[inline]
-    pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
+    pub(crate) fn put(&mut self, thread: ThreadId, place: Place, now: Instant) {
         let moved = &mut self.threads[thread.index()];
         let before = std::mem::replace(&mut moved.place, place);
         if before.is_away() || place.is_away() {
-            self.count_move(thread, before, place);
+            self.count_move(thread, before, place, now);
         }
     }
 
-    fn count_move(&mut self, thread: ThreadId, before: Place, place: Place) {
+    fn count_move(&mut self, thread: ThreadId, before: Place, place: Place, now: Instant) {
         let moved = &self.threads[thread.index()];
         let runnable = &mut self.runnable[moved.cell().index()];
         *runnable = *runnable + usize::from(before.is_away()) - usize::from(place.is_away());
         let (was_blocked, is_blocked) = (before == Place::Blocked, place == Place::Blocked);
+        let job = &mut self.jobs[moved.job()];
+        if before.is_away() != place.is_away() {
+            job.demand.change(!place.is_away(), now);
+        }
         if was_blocked != is_blocked {
-            let job = &mut self.jobs[moved.job()];
             let cell = job.cell_in_job(thread.index() - job.threads.start);
             let blocked = &mut job.blocked[cell];
             *blocked = *blocked + usize::from(is_blocked) - usize::from(was_blocked);

@@ -135,7 +135,11 @@ impl Messages {
                 Step::Receive => return RankAction::Receive,
             };
             match (step, law) {
-                (Step::Sleep, Some(law)) => return RankAction::Sleep(law.draw(&mut rank.stream, self.step)),
+                (Step::Sleep, Some(law)) => match law.draw(&mut rank.stream, self.step) {
+                    // The shortest that is drawn stands for none.
+                    span if span <= self.step => {}
+                    span => return RankAction::Sleep(span),
+                },
                 (_, Some(law)) => return RankAction::Compute(law.draw(&mut rank.stream, self.step)),
                 (Step::Compute, None) if rank.at == 1 => return RankAction::Compute(self.step),
                 (_, None) => {}

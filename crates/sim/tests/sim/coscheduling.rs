@@ -9,7 +9,7 @@ use rowlock_sim::{run, run_observed};
 use scenario::coscheduling::Reschedule;
 use scenario::message::Pattern;
 use scenario::result::Outcome;
-use scenario::{Arrival, Coscheduling, Job, JobKind, Machine, Message, Scheduler, Setting};
+use scenario::{Arrival, Coscheduling, Distribution, Empirical, Job, JobKind, Machine, Message, Scheduler, Setting};
 
 use crate::timeline::{cpu, setting};
 
@@ -213,4 +213,30 @@ fn a_cell_acts_on_a_boundary_when_its_clock_its_tick_or_its_scheduler_says_so() 
     // The tick is 4 ms, and its phases are drawn.
     let [mean, deviation] = delays(Reschedule::Tick, Span::ZERO);
     assert!((1_000..3_000).contains(&mean) && (500..2_000).contains(&deviation), "{mean} {deviation}");
+}
+
+/// A job that meets every 500 us for `phase` in the mean, and then waits for as long, for example
+/// for input: one of its ranks sleeps, and the others block.
+fn alternating(phase: Span, meetings: u64) -> Message {
+    let chance = 1.0 / (2.0 * phase.as_secs_f64() / 500e-6);
+    let sleeps = Empirical::new(vec![Span::ZERO, phase], Some(vec![1.0 - chance, chance])).unwrap();
+    Message { sleep: Some(Distribution::Empirical(sleeps)), ..ranks(shape(2, 1), us(500), meetings, "2 ms") }
+}
+
+#[test]
+fn jobs_that_spin_and_wait_in_phases_do_as_much_as_by_the_better_of_no_turns_and_strict_ones() {
+    for (phase, meetings, seeds) in [(ms(100), 4_000, 4), (ms(1_000), 20_000, 4), (ms(10_000), 120_000, 2)] {
+        // The phases are drawn, but they are the same by all policies.
+        let time = |how| {
+            let elapsed = |seed| {
+                let mut setting = shared(how, copies(2, alternating(phase, meetings)));
+                setting.coscheduling.as_mut().unwrap().slice = ms(20);
+                let jobs = run(&cells(2, 1), &setting, seed).unwrap().jobs;
+                jobs.iter().map(|job| job.completion_ns.unwrap().as_secs_f64()).sum::<f64>()
+            };
+            (1..=seeds).map(elapsed).sum::<f64>()
+        };
+        let [none, strict, adaptive] = [Gang::None, Gang::Strict, Gang::Adaptive].map(time);
+        assert!(adaptive <= none.min(strict) / 0.9, "{phase}: {none} {strict} {adaptive}");
+    }
 }

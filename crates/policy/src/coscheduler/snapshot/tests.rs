@@ -39,6 +39,7 @@ enum Call {
     Observe { blocks: u64 },
     SetGang(Gang),
     SetHeld(bool),
+    SetIdles(bool),
     SetWeight(u32),
 }
 
@@ -56,6 +57,7 @@ impl Call {
             Call::Observe { blocks } => of.observe(job, &counters(blocks), now).map(|placed| format!("{placed:?}")),
             Call::SetGang(gang) => of.set_gang(job, gang, now).map(|placed| format!("{placed:?}")),
             Call::SetHeld(is_held) => of.set_held(job, is_held, now).map(|placed| format!("{placed:?}")),
+            Call::SetIdles(idles) => of.set_idles(job, idles).map(|()| String::new()),
             Call::SetWeight(weight) => of.set_weight(job, weight, now).map(|()| String::new()),
         }
     }
@@ -77,6 +79,7 @@ fn any_call() -> impl Strategy<Value = (JobId, Call, u64)> {
         2 => (0_u64..8).prop_map(|blocks| Call::Observe { blocks }),
         1 => gang.prop_map(Call::SetGang),
         1 => any::<bool>().prop_map(Call::SetHeld),
+        2 => any::<bool>().prop_map(Call::SetIdles),
         1 => weight.prop_map(Call::SetWeight),
     ];
     ((0..JOBS).prop_map(JobId), call, prop_oneof![Just(0), 0_u64..150])
@@ -222,7 +225,7 @@ proptest! {
             now = now + Span::from_millis(gap);
             call.apply(&mut of, job, now).ok();
             seen(&of, now);
-            let in_turn = |job: &JobId| of.facts(*job).is_some_and(|facts| facts.takes_turns());
+            let in_turn = |job: &JobId| of.facts(*job).is_some_and(|facts| facts.takes_turns() && !facts.is_accompanied());
             let runs = |job: &JobId| of.action(*job, now) == Action::Run;
             let jobs = (0..JOBS).map(JobId).filter(in_turn).filter(runs);
             let active: Vec<_> = jobs.filter_map(|job| Some((of.task(job), of.cells(job, now)?))).collect();
