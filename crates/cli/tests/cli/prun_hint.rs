@@ -25,8 +25,10 @@ fn start_meeting(table: &Table) -> Option<Child> {
     let mut compile = testing::command(compiler);
     compile.args(["-pthread", "-o", "meet", "meet.c"]).current_dir(table.place());
     testing::run(&mut compile).expect_success();
-    let options = ["--wait", "always-spin", "--mechanism", "hint", "--how", "strict", "--cpus", cpu(), "--", "./meet"];
-    let child = Child::start(&mut table.rowlock(&[&["prun"], &options[..]].concat()));
+    let rule = ["prun", "--wait", "always-spin", "--mechanism", "hint", "--how", "strict"];
+    // In a long slice, a job that ignores it also uses much of a CPU if others need that as well.
+    let options = ["--slice", "200 ms", "--cpus", cpu(), "--", "./meet"];
+    let child = Child::start(&mut table.rowlock(&[&rule[..], &options].concat()));
     until(|| table.jobs().len() == 1 && threads(child.id()).len() == 2);
     Some(child)
 }
