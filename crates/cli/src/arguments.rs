@@ -93,6 +93,8 @@ pub(crate) enum Command {
     /// Start a parallel job that shares this machine with others in turns, so that each runs as if
     /// alone in its turn
     Prun(prun::Prun),
+    /// Let jobs of different users take turns together; root runs it as a service
+    Pds(prun::Pds),
     /// List the jobs that `rowlock prun` has started, and whose turn it is
     Jobs(prun::Jobs),
     /// Send a signal to all ranks of a job

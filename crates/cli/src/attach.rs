@@ -9,10 +9,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use cosched::{StateError, Table};
+use cosched::StateError;
 use policy::JobId;
 use sys::files::is_locked;
 
+use crate::jobs::look;
 use crate::output::print_message;
 use crate::signals::Signals;
 use crate::spool::{End, Spool};
@@ -53,7 +54,7 @@ pub(crate) fn attach(job: JobId) -> Result<(), Stop> {
 
 /// Why a job cannot be attached.
 fn not_detached(job: JobId) -> anyhow::Error {
-    let table = Table::look(&cosched::place()).ok().flatten();
+    let table = look().ok().flatten();
     let found = table.as_ref().and_then(|(state, _)| state.job(job).ok()).filter(|job| job.agent().is_alive());
     match found {
         Some(found) if found.is_queued() => StateError::Queued(job).into(),

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::Acquire;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use cosched::pds::Change;
 use cosched::{AgentError, Job, State, StateError, StopBy, Table, Times};
 use policy::coscheduler::JobFacts;
 use policy::gang::{Action, Class, Gang};
@@ -16,12 +17,13 @@ use policy::layout::Rectangle;
 use policy::{JobId, Span};
 use report::table::Table as TextTable;
 use report::words::word;
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 use serde::Serialize;
 use sys::identity::Identity;
 
-use crate::arguments::prun::{Jobs, Kill, Set};
+use crate::arguments::prun::{self, Jobs, Kill, Set};
 use crate::output::{print, print_as};
+use crate::pds;
 use crate::signals::Signals;
 use crate::spool::{End, Record, Spool};
 use crate::stop::{OrStop, Stop};
@@ -63,7 +65,11 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
 pub(crate) fn kill(arguments: &Kill) -> Result<(), Stop> {
     let (state, _) = look()?.ok_or(StateError::Unknown(arguments.job)).or_input()?;
     let job = state.job(arguments.job).or_input()?;
-    let sent = cosched::processes::signal(job.agent(), arguments.signal);
+    let own = geteuid();
+    if let Some(user) = job.user().filter(|&user| !own.is_root() && user != own.as_raw()) {
+        return Err(Stop::Input(anyhow!("job {} belongs to user {user}", arguments.job)));
+    }
+    let sent = cosched::processes::signal(job.starter(), arguments.signal);
     sent.with_context(|| format!("cannot send the signal to job {}", arguments.job)).or_failed()?;
     // A stopped process gets the signal when it continues.
     let must_continue = (job.is_held || job.is_suspended) && REQUESTS_TO_END.contains(&arguments.signal);
@@ -72,48 +78,43 @@ pub(crate) fn kill(arguments: &Kill) -> Result<(), Stop> {
 
 /// Holds a job.
 pub(crate) fn hold(job: JobId) -> Result<(), Stop> {
-    change(job, |state, now| Ok(state.set_held(job, true, now)?))
+    change(job, Change::Hold(true))
 }
 
 /// Lets a job go on that is held, or that its terminal has stopped.
 pub(crate) fn resume(job: JobId) -> Result<(), Stop> {
-    let is_over = |state: &mut State, now| {
-        state.set_held(job, false, now)?;
-        let job = state.job(job)?;
-        Ok((job.agent(), job.is_suspended))
-    };
-    let (agent, is_suspended) = change(job, is_over)?;
-    if !is_suspended {
-        return Ok(());
-    }
-    // Its agent has stopped itself, and continues the ranks when it continues, as for `bg`.
-    let sent = cosched::processes::signal(agent, Signal::CONT.as_raw());
+    change(job, Change::Hold(false))?;
+    let table = look()?;
+    let found = table.as_ref().and_then(|(state, _)| state.job(job).ok()).filter(|job| job.is_suspended);
+    let Some(suspended) = found else { return Ok(()) };
+    // Its starter has stopped itself, and continues the ranks when it continues, as for `bg`.
+    let sent = cosched::processes::signal(suspended.starter(), Signal::CONT.as_raw());
     sent.with_context(|| format!("cannot continue job {job}")).or_failed()
 }
 
 /// Changes how a job takes turns.
 pub(crate) fn set(arguments: &Set) -> Result<(), Stop> {
-    let (job, changes) = (arguments.job, &arguments.change);
-    change(job, |state, now| {
-        changes.weight.map_or(Ok(()), |weight| state.set_weight(job, weight, now))?;
-        changes.how.map_or(Ok(()), |how| state.set_gang(job, how, now))?;
-        if changes.how == Some(Gang::Moderate) {
-            state.find_lower_by(job)?;
-        }
-        Ok(())
-    })
+    let &prun::Change { weight, how: gang } = &arguments.change;
+    change(arguments.job, Change::Set { weight, gang })
 }
 
-fn change<T>(job: JobId, change: impl Fn(&mut State, policy::Instant) -> Result<T, AgentError>) -> Result<T, Stop> {
+fn change(job: JobId, change: Change) -> Result<(), Stop> {
+    if let Some(mut client) = pds::find()? {
+        return client.change(job, change).map_err(pds::stop);
+    }
     let table = Table::find(&cosched::place()).or_failed()?;
-    match table.ok_or(StateError::Unknown(job)).or_input()?.update(change) {
+    match table.ok_or(StateError::Unknown(job)).or_input()?.update(|state, now| change.apply(state, job, now)) {
         Err(AgentError::State(why)) => Err(Stop::Input(why.into())),
         done => done.or_failed(),
     }
 }
 
-fn look() -> Result<Option<(Arc<State>, Times)>, Stop> {
-    Table::look(&cosched::place()).or_failed()
+/// The table of pds if that is there, or that of this user.
+pub(crate) fn look() -> Result<Option<(Arc<State>, Times)>, Stop> {
+    match pds::find()? {
+        Some(mut client) => client.table().map_err(pds::stop),
+        None => Table::look(&cosched::place()).or_failed(),
+    }
 }
 
 /// All jobs, as `rowlock jobs` prints them.
@@ -140,6 +141,8 @@ struct Switches {
 #[derive(Serialize)]
 struct Row {
     job: u32,
+    /// Its owner, if the table is that of several users.
+    user: Option<u32>,
     agent: u32,
     ranks: u32,
     state: &'static str,
@@ -182,7 +185,7 @@ impl List {
         };
         // Another table may have given the same number to a job.
         let has_ended =
-            |id: JobId, job: &Job| ended.iter().any(|(agent, row)| (row.job, *agent) == (id.0, job.agent()));
+            |id: JobId, job: &Job| ended.iter().any(|(agent, row)| (row.job, *agent) == (id.0, job.starter()));
         let alive: Vec<Row> = alive
             .into_iter()
             .filter(|&(id, job)| !has_ended(id, job))
@@ -207,12 +210,13 @@ impl List {
             return "no jobs\n".to_owned();
         }
         let columns =
-            ["job", "state", "how", "class", "mechanism", "cells", "slices", "weight", "ranks", "seconds", "command"];
+            ["job", "user", "state", "how", "class", "mechanism", "cells", "slices", "weight", "ranks", "seconds", "command"];
         let mut table = TextTable::new(columns, columns.len());
         for row in &self.jobs {
             let slices: Vec<String> = row.slices.iter().map(ToString::to_string).collect();
             table.row([
                 Some(row.job.to_string()),
+                row.user.map(|user| user.to_string()),
                 Some(row.exit_code.map_or(row.state.to_owned(), |code| format!("ended: {code}"))),
                 row.how.map(str::to_owned),
                 row.class.map(str::to_owned),
@@ -251,7 +255,8 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
     let slices = state.slices(now).iter().enumerate().filter(|(_, slice)| is_in(&slice.jobs)).map(|(number, _)| number);
     Row {
         job: id.0,
-        agent: job.agent().pid,
+        user: job.user(),
+        agent: job.starter().pid,
         ranks: job.ranks,
         state: match state.action(id, now) {
             _ if job.is_queued() => "queued",
@@ -286,6 +291,7 @@ fn ended_row(id: JobId, record: &Record) -> Option<Row> {
     };
     Some(Row {
         job: id.0,
+        user: None,
         agent: record.agent().pid,
         ranks: record.ranks,
         state: "ended",
@@ -334,6 +340,7 @@ mod tests {
             with: None,
             waits_for_cells: false,
             memory: None,
+            client: None,
         };
         state.enter(&entering, cosched::now()).unwrap();
         (Arc::new(state), Times::default())

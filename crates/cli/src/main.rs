@@ -12,6 +12,7 @@ mod input;
 mod jobs;
 mod output;
 mod paper;
+mod pds;
 mod pipeline;
 mod policies;
 mod precision;
@@ -69,6 +70,7 @@ fn command() -> ExitCode {
         Command::Export(arguments) => exchange::export(&arguments),
         Command::Regress(arguments) => regress::regress(&arguments),
         Command::Prun(arguments) => prun::prun(&arguments),
+        Command::Pds(arguments) => pds::pds(&arguments),
         Command::Jobs(arguments) => jobs::jobs(&arguments),
         Command::Kill(arguments) => jobs::kill(&arguments),
         Command::Hold { job } => jobs::hold(job),

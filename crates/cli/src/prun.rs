@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use ::exec::{Launch, end_as};
+use cosched::pds::JobRequest;
 use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError};
 use cosched::topology::Topology;
@@ -19,15 +20,19 @@ use sys::containment::JobGroup;
 use sys::identity::Identity;
 
 use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
+use crate::jobs::look;
 use crate::output::{print, print_message};
+use crate::pds;
 use crate::prun::queue::InQueue;
 use crate::prun::session::Session;
+use crate::prun::turns::{Taker, Turns};
 use crate::spool::{self, Record};
 use crate::stop::{OrStop, Stop};
 
 mod adopted;
 mod queue;
 mod session;
+mod turns;
 
 /// The variable with the number of the job.
 const JOB: &str = "ROWLOCK_JOB";
@@ -47,26 +52,27 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
         return print(&plan.describe()?);
     }
     // A job within a job is a part of it: it takes turns together with all of it.
-    let is_part = is_within_a_job(&plan.place);
+    let is_part = is_within_a_job();
     if is_part {
         plan.refuse_own_turns()?;
     }
     // Output that cannot be kept is a reason not to wait in the queue.
     let place = arguments.detach.then(|| session::Place::prepare(&plan.place)).transpose()?;
-    let agent = if is_part { None } else { Some(plan.enter()?) };
+    let agent = if is_part { None } else { Some(plan.enter_anywhere()?) };
     // It is dropped last: a job that does not start leaves the table when its ranks have ended.
     let mut turns = Turns { agent };
     let agent = turns.agent.as_ref();
     let (topology, cells) = match agent {
         Some(agent) => {
-            let state = agent.state().or_failed()?;
+            let state = agent.state()?;
+            plan.compare_slice(&state);
             if let Some(other) = state.lowered_in_vain(agent.job()) {
                 print_message(format_args!(
                     "rowlock: job {other} competes with this one even while it is lowered: it is in another session or \
                      control group, so the kernel does not compare the priorities of their threads"
                 ));
             }
-            (state.topology().clone(), agent.cells().or_failed()?)
+            (state.topology().clone(), state.job(agent.job()).or_failed()?.cells)
         }
         None => (plan.topology(), None),
     };
@@ -74,14 +80,14 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     if arguments.report_bindings {
         print_message(plan.bindings(cpus.as_deref()));
     }
-    let job = agent.map(Agent::job);
+    let job = agent.map(Taker::job);
     let detached = place.zip(job).map(|(place, job)| (place, job, Record::new(plan.command(), plan.ranks())));
     let mut session = detached.map(|(place, job, record)| Session::new(place, job, record)).transpose()?;
-    let groups: Vec<&JobGroup> = agent.into_iter().flat_map(Agent::groups).collect();
+    let groups: Vec<&JobGroup> = agent.into_iter().flat_map(Taker::groups).collect();
     let begun = Instant::now();
     let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
     let ranks = Ranks::start(plan.starts(agent, cpus), &plan.io(), &groups, spawn).map_err(not_started)?;
-    let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers())).or_failed();
+    let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers()));
     let started = taking_turns.and_then(|()| session.as_mut().map_or(Ok(()), Session::begin));
     // Ranks that are to end must be able to react.
     started.inspect_err(|_| turns.end())?;
@@ -90,7 +96,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     if let Some(Err(why)) = session.map(|session| session.end(status, begun.elapsed())) {
         print_message(format_args!("rowlock: cannot keep the end of the job: {why}"));
     }
-    if let Some(Err(why)) = turns.agent.map(Agent::leave) {
+    if let Some(Err(why)) = turns.agent.map(Taker::leave) {
         print_message(format_args!("rowlock: the job has not taken turns to its end: {why}"));
     }
     end_as(status)
@@ -116,45 +122,12 @@ fn report(ended: io::Result<Ended>) -> ExitStatus {
 }
 
 /// Whether this process belongs to a job, which is in the table.
-fn is_within_a_job(place: &Path) -> bool {
+fn is_within_a_job() -> bool {
     let job = std::env::var(JOB).ok().and_then(|job| job.parse().ok()).map(JobId);
     job.is_some_and(|job| {
-        let table = Table::look(place).ok().flatten();
+        let table = look().ok().flatten();
         table.is_some_and(|(state, _)| state.job(job).is_ok_and(|job| job.agent().is_alive()))
     })
-}
-
-/// The turns of a job, if it is in the table.
-struct Turns {
-    agent: Option<Agent>,
-}
-
-impl Turns {
-    fn set_suspended(&self, is_suspended: bool) {
-        if let Some(Err(why)) = self.agent.as_ref().map(|agent| agent.set_suspended(is_suspended)) {
-            print_message(format_args!("rowlock: {why}"));
-        }
-    }
-}
-
-impl Listener for Turns {
-    fn suspend(&mut self) {
-        self.set_suspended(true);
-    }
-
-    fn resume(&mut self) {
-        self.set_suspended(false);
-    }
-
-    fn end(&mut self) {
-        // If the table cannot be changed, the job ends all the same, at its turn.
-        let _ = self.agent.as_ref().map(Agent::set_ending);
-    }
-
-    fn is_stopped_by_signals(&self) -> bool {
-        // A job within a job gets the SIGCONT that begins its turn, and so do its ranks.
-        self.agent.as_ref().is_none_or(Agent::is_stopped_by_signals)
-    }
 }
 
 /// A job as the arguments describe it.
@@ -259,12 +232,7 @@ impl Plan<'_> {
 
     /// The request for them. `None` if the job may use none of the machine's CPUs.
     fn request(&self, topology: &Topology) -> Result<Option<Request>, DoesNotFit> {
-        if self.quota.is_some() {
-            // Cells stand for no particular CPUs.
-            return self.demand().request(topology, &[]).map(Some);
-        }
-        let has_cells = !topology.cells_of(&self.permitted).is_empty();
-        has_cells.then(|| self.demand().request(topology, &self.permitted)).transpose()
+        self.demand().request_within(topology, &self.permitted, self.quota.is_some())
     }
 
     /// Refuses what is for a job that is not within another one.
@@ -277,7 +245,44 @@ impl Plan<'_> {
         }
     }
 
-    /// Enters the job into the table.
+    /// Enters the job into the table of pds if that is there, or into that of this user.
+    fn enter_anywhere(&self) -> Result<Taker, Stop> {
+        let Some(client) = pds::find()? else { return self.enter().map(Taker::Own) };
+        let &Prun { slice, weight, how: gang, with, queue, memory, mechanism, .. } = self.arguments;
+        let signals = StopChoice::By(StopMechanism::Signals);
+        if let Some(mechanism) = mechanism.filter(|&mechanism| mechanism != signals) {
+            let name = mechanism.name();
+            return Err(Stop::Input(anyhow::anyhow!("--mechanism {name}: pds stops jobs by signals")));
+        }
+        memory.map_or(Ok(()), queue::check_memory)?;
+        let request = JobRequest {
+            command: self.command(),
+            ranks: self.ranks(),
+            demand: self.demand(),
+            cpus: self.permitted.clone(),
+            has_quota: self.quota.is_some(),
+            weight,
+            gang,
+            with: with.map(|JobId(with)| with),
+            waits_for_cells: queue,
+            memory,
+            slice: slice.unwrap_or(SLICE),
+            first_number: spool::first_number(&self.place),
+        };
+        client.enter(request, &mut InQueue).map(Taker::Served).map_err(pds::stop)
+    }
+
+    /// Says so if turns are not as long as asked for.
+    fn compare_slice(&self, state: &State) {
+        if let Some(slice) = self.arguments.slice.filter(|&slice| slice != state.slice()) {
+            print_message(format_args!(
+                "rowlock: turns last {} instead of {slice}, as the first of the present jobs has asked for",
+                state.slice()
+            ));
+        }
+    }
+
+    /// Enters the job into the table of this user.
     fn enter(&self) -> Result<Agent, Stop> {
         self.arguments.memory.map_or(Ok(()), queue::check_memory)?;
         let slice = self.arguments.slice;
@@ -287,12 +292,6 @@ impl Plan<'_> {
         let state = table.state().or_failed()?;
         self.program.map_or(Ok(()), |program| program.check(&table, &state)).or_input()?;
         self.request(state.topology()).or_input()?;
-        if let Some(slice) = slice.filter(|&slice| slice != state.slice()) {
-            print_message(format_args!(
-                "rowlock: turns last {} instead of {slice}, as the first of the present jobs has asked for",
-                state.slice()
-            ));
-        }
         let entering = |state: &State| Entering {
             agent: Identity::own(),
             command: self.command(),
@@ -303,6 +302,7 @@ impl Plan<'_> {
             with: self.arguments.with,
             waits_for_cells: self.arguments.queue,
             memory: self.arguments.memory,
+            client: None,
         };
         let mechanism = self.program.map(|_| StopChoice::By(StopMechanism::Signals)).or(self.arguments.mechanism);
         Agent::enter(table, mechanism, entering, &mut InQueue).map_err(|why| match why {
@@ -322,14 +322,14 @@ impl Plan<'_> {
         }
     }
 
-    fn starts(&self, agent: Option<&Agent>, cpus: Option<Vec<Vec<u32>>>) -> Vec<RankStart> {
+    fn starts(&self, agent: Option<&Taker>, cpus: Option<Vec<Vec<u32>>>) -> Vec<RankStart> {
         let mut cpus = cpus.map(Vec::into_iter);
         let start = |rank: u32| {
             let cpus = cpus.as_mut().and_then(Iterator::next);
             let mut command = self.launch(rank).command(matches!(self.arguments.wait, Wait::By(_)));
             command.env_remove(session::VARIABLE);
             if let Some(agent) = agent {
-                command.env(JOB, agent.job().to_string()).envs([agent.turn_variable()]);
+                command.env(JOB, agent.job().to_string()).envs(agent.turn_variable());
             }
             command.envs(self.arguments.env.iter().map(|(name, value)| (name, value)));
             self.set_threads(&mut command, cpus.as_ref().filter(|_| self.unbound.is_none()).map(Vec::len));

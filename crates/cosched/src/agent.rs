@@ -223,6 +223,32 @@ impl Agent {
     /// [`AgentError`].
     pub fn adopt(&mut self, program: &Program) -> Result<(), AgentError> {
         self.set_mechanisms()?;
+        self.succeed()?;
+        let process = program.identity();
+        self.watch(move || family(process))
+    }
+
+    /// Lets the job of a client, whose processes are the descendants of these, take turns. It can only
+    /// be stopped by signals, and goes on when this is dropped. This process must have one thread.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub(crate) fn serve(&mut self, keepers: Vec<Identity>) -> Result<(), AgentError> {
+        self.set_mechanisms()?;
+        self.succeed()?;
+        // A keeper that has ended may have been reaped, and its id be used by a stranger.
+        let pid = |keeper: &Identity| i32::try_from(keeper.pid).ok().and_then(Pid::from_raw);
+        let alive = move || keepers.iter().filter(|keeper| keeper.is_alive()).filter_map(pid).collect::<Vec<Pid>>();
+        self.watch(move || descendants(&alive()))
+    }
+
+    /// Whether it was told the processes of the job.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.thread.is_some()
+    }
+
+    /// Lets the processes of the job go on if this process is killed.
+    fn succeed(&mut self) -> Result<(), AgentError> {
         let job = self.state()?.job(self.job())?.clone();
         let again = || {
             self.shared.release(&job);
@@ -230,8 +256,7 @@ impl Agent {
         };
         let successor = Successor::acting(SUCCESSION, again).map_err(AgentError::Succession)?;
         self.adopted = Some(Adopted { job, successor });
-        let process = program.identity();
-        self.watch(move || family(process))
+        Ok(())
     }
 
     /// Tells the table how the job is stopped and lowered.

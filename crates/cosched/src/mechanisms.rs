@@ -38,6 +38,8 @@ pub(crate) struct Target<'a> {
     pub(crate) id: JobId,
     /// The process that acts for it.
     pub(crate) agent: Identity,
+    /// The user whose processes alone may be stopped. `None` if the kernel decides.
+    pub(crate) user: Option<u32>,
     pub(crate) stop_by: Option<&'a StopBy>,
     pub(crate) lower_by: Option<&'a LowerBy>,
     /// Whether its user holds it.

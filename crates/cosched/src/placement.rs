@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 
 use policy::CellId;
 use policy::layout::{Rectangle, Request, Shape};
+use serde::{Deserialize, Serialize};
 
 use crate::topology::Topology;
 
 /// The part of a machine that a job asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Demand {
     /// The number of its ranks. Without it, one rank gets all cells of the job.
     pub ranks: Option<u32>,
@@ -53,6 +55,24 @@ impl Demand {
             (None, None) => Request::Rectangle(mesh.shape()),
             (ranks, cells) => Request::Ranks(ranks.unwrap_or(1).saturating_mul(cells.unwrap_or(1))),
         })
+    }
+
+    /// As `request`, of a job that may have no cell of the machine: then it is `None`. If a quota
+    /// limits its CPUs, cells stand for no particular ones.
+    ///
+    /// # Errors
+    /// As `request`.
+    pub fn request_within(
+        self,
+        topology: &Topology,
+        permitted: &[u32],
+        has_quota: bool,
+    ) -> Result<Option<Request>, DoesNotFit> {
+        if has_quota {
+            return self.request(topology, &[]).map(Some);
+        }
+        let has_cells = !topology.cells_of(permitted).is_empty();
+        has_cells.then(|| self.request(topology, permitted)).transpose()
     }
 
     /// The CPUs of each rank of a job with these cells, ascending, of which it may use only the

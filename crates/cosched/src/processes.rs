@@ -25,4 +25,5 @@ pub use self::last_thread::{cpu_of, last_thread};
 pub(crate) use self::observer::threads;
 pub use self::observer::{Observer, ThreadDelta};
 pub use self::open_processes::Processes;
+pub(crate) use self::process::may_be_signalled;
 pub use self::process::{Outcome, Process, signal};

@@ -27,6 +27,8 @@ mod queue;
 pub const SLICES: std::ops::RangeInclusive<Span> = Span::from_millis(5)..=Span::from_millis(10_000);
 /// The most jobs.
 const MOST_JOBS: usize = 10_000;
+/// The user who may do everything.
+const ROOT: u32 = 0;
 /// The most bytes of a job's command that are kept.
 const LONGEST_COMMAND: usize = 1_000;
 
@@ -67,6 +69,20 @@ pub struct Job {
     pub stop_by: Option<StopBy>,
     /// How it is lowered. `None` if that was never asked for.
     pub lower_by: Option<LowerBy>,
+    /// For whom the agent acts, in a table of several users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<Client>,
+}
+
+/// The process of a user for which an agent of `rowlock pds` acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// The process that has started the ranks.
+    #[serde(with = "StoredIdentity")]
+    pub process: Identity,
+    /// The id of its user, whose processes alone belong to the job.
+    pub user: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -97,6 +113,8 @@ pub struct Entering {
     pub waits_for_cells: bool,
     /// The memory that it claims, in bytes. It waits in the queue until that is left.
     pub memory: Option<u64>,
+    /// For whom the agent acts, in a table of several users.
+    pub client: Option<Client>,
 }
 
 /// The reason why a change is refused.
@@ -189,6 +207,15 @@ impl State {
             decisions: self.coscheduler.snapshot(),
         };
         serde_json::to_vec(&stored).unwrap_or_default()
+    }
+
+    /// What a user may see of it: the commands of others are missing.
+    #[must_use]
+    pub(crate) fn shown_to(&self, user: u32) -> State {
+        let mut shown = self.clone();
+        let of_others = |job: &&mut Job| user != ROOT && job.user() != Some(user);
+        shown.jobs.values_mut().filter(of_others).for_each(|job| job.command.clear());
+        shown
     }
 
     /// The cells of the machine.
@@ -292,6 +319,7 @@ impl State {
             queued,
             stop_by: None,
             lower_by: None,
+            client: entering.client,
         };
         self.jobs.insert(id, job);
         Ok(id)
@@ -475,12 +503,24 @@ impl Job {
     /// The job with this number and these processes, for mechanisms.
     pub(crate) fn target<'a>(&'a self, id: JobId, list: &'a ProcessList) -> Target<'a> {
         let (stop_by, lower_by) = (self.stop_by.as_ref(), self.lower_by.as_ref());
-        Target { id, agent: self.agent, stop_by, lower_by, is_held: self.is_held, list }
+        let (agent, user, is_held) = (self.agent, self.user(), self.is_held);
+        Target { id, agent, user, stop_by, lower_by, is_held, list }
     }
 
-    /// Whether it is a program that ran before. Its processes do not end with the agent.
+    /// Whether its processes do not end with the agent: those of a program that ran before, and
+    /// those of a client.
     pub fn is_adopted(&self) -> bool {
-        self.ranks == 0
+        self.ranks == 0 || self.client.is_some()
+    }
+
+    /// The process that has started the ranks: the client, or the agent.
+    pub fn starter(&self) -> Identity {
+        self.client.map_or(self.agent, |client| client.process)
+    }
+
+    /// The user whose processes alone belong to it. `None` if all jobs of the table are of one user.
+    pub fn user(&self) -> Option<u32> {
+        self.client.map(|client| client.user)
     }
 
     /// The process that acts for the job.
@@ -492,7 +532,7 @@ impl Job {
     fn task_group(&self) -> Option<TaskGroup> {
         match &self.lower_by {
             Some(LowerBy::Weight { group, .. }) => Some(TaskGroup::Group(group.into())),
-            _ => TaskGroup::of(self.agent.pid),
+            _ => TaskGroup::of(self.starter().pid),
         }
     }
 }

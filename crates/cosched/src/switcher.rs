@@ -169,6 +169,7 @@ mod tests {
                 with: None,
                 waits_for_cells: false,
                 memory: None,
+                client: None,
             };
             let enter = || table.update(|state, now| Ok::<_, AgentError>(state.enter(&entering, now)?)).unwrap();
             let jobs = [enter(), enter()];

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use policy::{Instant, JobId, Span};
+use serde::{Deserialize, Serialize};
 use sys::files::SharedFolder;
 use sys::identity::Identity;
 use wait::turn::{self, WrittenPage};
@@ -39,7 +40,8 @@ pub struct Table {
 }
 
 /// The times of switches.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Times {
     /// How late they began after their boundaries.
     pub lateness: Quantiles,
@@ -50,7 +52,8 @@ pub struct Times {
 }
 
 /// Upper bounds of quantiles, to within a factor of two. `None` without switches.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Quantiles {
     /// Half of all times are not longer.
     pub median: Option<Span>,

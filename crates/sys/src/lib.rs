@@ -29,6 +29,8 @@ pub mod load;
 pub mod native_thread;
 #[allow(unsafe_code)] // Views memory from the kernel as bytes.
 pub mod pages;
+#[allow(unsafe_code)] // Reads an option of a socket as a C structure.
+pub mod peer;
 #[allow(unsafe_code)] // Keeps a raw pointer per thread in the C library.
 pub mod per_thread;
 #[allow(unsafe_code)] // Passes a description of a counter to the kernel.

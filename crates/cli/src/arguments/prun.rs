@@ -147,6 +147,20 @@ pub(crate) enum Stdin {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Pds {
+    /// Listen at this path [default: a listening socket that is standard input, or
+    /// /run/rowlock/pds.socket]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// The folder for the table of jobs, which only root may use [default: /run/rowlock/table]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) table: Option<PathBuf>,
+    /// Serve the client at the other end of standard input
+    #[arg(long, hide = true, conflicts_with = "socket")]
+    pub(crate) connection: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Jobs {
     /// Print the jobs again each second, until Ctrl-C
     #[arg(long, conflicts_with = "format")]

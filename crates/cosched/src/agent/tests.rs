@@ -32,6 +32,7 @@ impl Scripted {
             with: None,
             waits_for_cells: false,
             memory: None,
+            client: None,
         };
         let jobs = [0, 1].map(|_| state.enter(&entering, Instant::ZERO).unwrap());
         Scripted { state, jobs, words: Default::default() }

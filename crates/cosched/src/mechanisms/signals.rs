@@ -17,7 +17,7 @@ pub(super) struct Signals {
 
 impl Mechanism for Signals {
     fn restrain(&mut self, target: &Target<'_>) -> io::Result<()> {
-        self.processes.stop_all(target.list.iter(), |_, _| {});
+        self.processes.stop_all(target.list.iter(), target.user, |_, _| {});
         Ok(())
     }
 

@@ -107,6 +107,7 @@ pub(super) fn state_with(stop_by: Option<StopBy>) -> State {
         weight: 1,
         gang: Gang::Strict,
         memory: None,
+        client: None,
         waits_for_cells: false,
         with: None,
     };

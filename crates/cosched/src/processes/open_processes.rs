@@ -84,15 +84,16 @@ impl Processes {
         self.open.retain(|_, entry| std::mem::take(&mut entry.is_used));
     }
 
-    /// Stops processes in this order, which has parents before their children. Reports the outcome
-    /// of each.
+    /// Stops processes in this order, which has parents before their children, only those of this
+    /// user if one is named. Reports the outcome of each.
     pub fn stop_all<'a>(
         &mut self,
         processes: impl IntoIterator<Item = (Identity, &'a AtomicU32)>,
+        user: Option<u32>,
         mut report: impl FnMut(Identity, Outcome),
     ) {
         for (identity, mark) in processes {
-            report(identity, self.get(identity).map_or(Outcome::Ended, |process| process.stop(mark)));
+            report(identity, self.get(identity).map_or(Outcome::Ended, |process| process.stop_as(user, mark)));
         }
     }
 

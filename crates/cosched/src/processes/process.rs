@@ -82,6 +82,12 @@ pub fn signal(identity: Identity, number: i32) -> io::Result<()> {
     Ok(pidfd_send_signal(&process.handle, signal)?)
 }
 
+/// Whether a process of this user, without privileges, may signal the one with this id.
+pub(crate) fn may_be_signalled(pid: u32, user: u32) -> bool {
+    let status = std::fs::read(format!("/proc/{pid}/status")).ok().and_then(|text| Status::parse(&text));
+    status.is_some_and(|status| status.may_be_signalled_by(user))
+}
+
 /// The result of stopping or continuing a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -135,12 +141,24 @@ impl Process {
     ///
     /// It does not wait until the process has stopped.
     pub fn stop(&self, mark: &AtomicU32) -> Outcome {
-        self.try_stop(mark).unwrap_or_else(|outcome| outcome)
+        self.stop_as(None, mark)
     }
 
-    fn try_stop(&self, mark: &AtomicU32) -> Result<Outcome, Outcome> {
+    /// As `stop`, but leaves a process alone that this user may not signal: root stops processes for
+    /// others, and they may have started programs with more rights.
+    ///
+    /// One that gets such rights between the look at it and the signal is stopped until the next
+    /// boundary at which its job runs.
+    pub fn stop_as(&self, user: Option<u32>, mark: &AtomicU32) -> Outcome {
+        self.try_stop(user, mark).unwrap_or_else(|outcome| outcome)
+    }
+
+    fn try_stop(&self, user: Option<u32>, mark: &AtomicU32) -> Result<Outcome, Outcome> {
         let before = mark.load(SeqCst);
         let status = self.status()?;
+        if user.is_some_and(|user| !status.may_be_signalled_by(user)) {
+            return Err(Outcome::Forbidden);
+        }
         let is_stopped = status.is_stopped() || status.is_pending(Signal::STOP);
         let marked = if mark::stays(before) {
             // If it is not stopped, it was continued by a user, its switcher has died, or the
@@ -268,6 +286,18 @@ mod tests {
         assert!(!is_foreign('T', "80000", ours), "another stop signal");
         assert!(!is_foreign('D', "40000", ours), "it has not acted");
         assert!(!is_foreign('T', "40000", mark::repeated(ours)));
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_not_stopped_for_a_user() {
+        let sleep = testing::Child::start(testing::command("sleep").arg("1000"));
+        let process = Process::open(crate::processes::tests::identity(sleep.id())).unwrap();
+        let (own, mark) = (rustix::process::getuid().as_raw(), AtomicU32::new(0));
+        assert_eq!(process.stop_as(Some(own + 1), &mark), Outcome::Forbidden);
+        assert_eq!(mark.load(SeqCst), 0);
+        assert_eq!(process.stop_as(Some(own), &mark), Outcome::Done);
+        crate::processes::tests::until(|| crate::processes::tests::state(sleep.id()) == b'T');
+        process.resume(&mark);
     }
 
     #[test]

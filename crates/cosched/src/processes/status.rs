@@ -12,23 +12,26 @@ pub(super) struct Status {
     /// that no thread has acted on.
     own: u64,
     shared: u64,
+    /// Its real and its saved user, if they are known.
+    users: Option<[u32; 2]>,
 }
 
 impl Status {
     /// Parses the beginning of the file. Returns `None` if a field is missing.
     pub(super) fn parse(text: &[u8]) -> Option<Status> {
-        let (mut state, mut tracer, mut threads, mut own) = (None, None, None, None);
+        let (mut state, mut tracer, mut threads, mut own, mut users) = (None, None, None, None, None);
         let signals = |value| u64::from_str_radix(value, 16).ok();
         // In the order of the file, which is long.
         for (name, value) in fields(text) {
             match name {
                 b"State" => state = value.bytes().next(),
                 b"TracerPid" => tracer = value.parse().ok(),
+                b"Uid" => users = real_and_saved(value),
                 b"Threads" => threads = value.parse().ok(),
                 b"SigPnd" => own = signals(value),
                 b"ShdPnd" => {
                     let (own, shared) = (own?, signals(value)?);
-                    return Some(Status { state: state?, tracer: tracer?, threads: threads?, own, shared });
+                    return Some(Status { state: state?, tracer: tracer?, threads: threads?, own, shared, users });
                 }
                 _ => {}
             }
@@ -39,6 +42,11 @@ impl Status {
     /// Whether it has ended. If only its main thread has ended, it has not.
     pub(super) const fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X') && self.threads <= 1
+    }
+
+    /// Whether a process of this user, without privileges, may signal it.
+    pub(crate) fn may_be_signalled_by(&self, user: u32) -> bool {
+        user == 0 || self.users.is_some_and(|users| users.contains(&user))
     }
 
     pub(super) const fn is_stopped(&self) -> bool {
@@ -60,6 +68,12 @@ impl Status {
     }
 }
 
+/// Of the real, the effective, the saved user, and that for files.
+fn real_and_saved(value: &str) -> Option<[u32; 2]> {
+    let users: Vec<u32> = value.split_ascii_whitespace().map_while(|user| user.parse().ok()).collect();
+    Some([*users.first()?, *users.get(2)?])
+}
+
 const fn has(signals: u64, signal: Signal) -> bool {
     signals >> (signal.as_raw() - 1) & 1 != 0
 }
@@ -76,6 +90,16 @@ pub(super) fn fields(text: &[u8]) -> impl DoubleEndedIterator<Item = (&[u8], &st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_real_and_the_saved_user_decide_who_may_signal() {
+        let with = |users: &str| parse(("Groups:", &format!("Uid:\t{users}\nGroups:"))).unwrap();
+        // A program with the rights of another user, and one that has given up its own.
+        for (users, may) in [("7\t0\t0\t0", true), ("0\t7\t7\t7", true), ("0\t7\t0\t7", false), ("7", false)] {
+            assert_eq!(with(users).may_be_signalled_by(7), may, "{users}");
+            assert!(with(users).may_be_signalled_by(0));
+        }
+    }
 
     const TEXT: &str = "Name:\tTracerPid:\t7\nState:\tT (stopped)\nTgid:\t5\nTracerPid:\t0\nGroups:\t4 5 \n\
                         Threads:\t3\nSigQ:\t1/30\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000080000\nSigBlk:\t00\n";

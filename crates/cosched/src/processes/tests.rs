@@ -347,7 +347,7 @@ fn there_may_be_more_processes_than_descriptors() {
         let mut aware = Processes::new();
         for (processes, left) in [(&mut unaware, 6), (&mut aware, 100)] {
             limit(in_use + left);
-            processes.stop_all(marks(), |_, outcome| assert_eq!(outcome, Outcome::Done));
+            processes.stop_all(marks(), None, |_, outcome| assert_eq!(outcome, Outcome::Done));
             limit(in_use + 100);
             assert!(descriptors() <= in_use + 2 * 3);
             subjects.iter().for_each(|subject| until(|| subject.is_stopped()));
@@ -372,9 +372,9 @@ fn a_parent_does_not_see_that_its_child_was_stopped() {
     let list = || family.into_iter().zip(&marks);
     let mut processes = Processes::new();
     let mut order = Vec::new();
-    processes.stop_all(list().take(1), |identity, _| order.push(identity.pid));
+    processes.stop_all(list().take(1), None, |identity, _| order.push(identity.pid));
     until(|| state(parent.id()) == b'T');
-    processes.stop_all(list(), |identity, _| order.push(identity.pid));
+    processes.stop_all(list(), None, |identity, _| order.push(identity.pid));
     until(|| state(child) == b'T');
     processes.resume_all(list(), |identity, _| order.push(identity.pid));
     assert_eq!(order, [parent.id(), parent.id(), child, child, parent.id()]);

@@ -23,6 +23,7 @@ fn entering(command: &str, agent: Identity) -> Entering {
         with: None,
         waits_for_cells: false,
         memory: None,
+        client: None,
     }
 }
 

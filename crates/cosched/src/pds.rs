@@ -1,0 +1,54 @@
+//! `rowlock pds`: one table for the jobs of all users.
+//!
+//! Without it, each user has a table, and jobs of different users take no turns together. With it,
+//! root has the table. A `prun` asks for its turns over a Unix socket, and for each that asks, pds
+//! starts a process that is the agent of its job, as a `prun` is in a table of one user. That process
+//! serves this one connection.
+//!
+//! # What root does, and what it does not
+//!
+//! The user's own `prun` starts the ranks. So they have the user's rights, groups, limits, umask,
+//! folder, environment and terminal, not because root has set them, but because no other process than
+//! the user's was there. Root opens no file that a user names, executes nothing for a user, gets no
+//! environment and no descriptors. All it does for a user is:
+//!
+//! * It decides whose turn it is. That costs others CPU time: as much as a job of theirs would.
+//! * It sends SIGSTOP and SIGCONT, to descendants of the job's keepers. A keeper must be a child of
+//!   the process that asks. A process is stopped only if the kernel would let the user do so (its
+//!   real or saved user id is the user's), and continued only if it was stopped by us. So a
+//!   program with more rights, such as `sudo`, is never stopped, however it became a descendant.
+//!   All others the user could stop without pds.
+//! * It tells the table, with the commands of the user's own jobs only.
+//!
+//! Signals to a job are not among it: `rowlock kill` sends them itself, as its user.
+//!
+//! # What an attacker can try
+//!
+//! | a user | then |
+//! |---|---|
+//! | sends nonsense, too much, or an unknown version | it gets a sentence, and the connection ends |
+//! | sends nothing | the connection ends after some seconds |
+//! | never ends a message, or opens many connections | each is a process of its own; a user has a limited number of them |
+//! | makes an agent fail | it acts for that job alone; its successor lets the job's processes run |
+//! | names processes of others as keepers | they are refused; if an id is used again, the user decides (see above) |
+//! | exits, so that its id is used by another process | as above: only the user counts, which the kernel noted at the connection |
+//! | names a job of another user | it is refused, except for root |
+//! | asks for a job that never ends, with a large weight | as without pds: it gets its share, by weight |
+//! | reads the folder of the table | only root can |
+//! | listens in place of pds | a client talks to root only, or to itself |
+//!
+//! # What happens when a process dies
+//!
+//! | killed | then |
+//! |---|---|
+//! | pds | the agents of running jobs go on, in sessions of their own, and a new pds uses the same table |
+//! | the agent of a job | its successor and other agents let the processes run, and the job leaves the table; it goes on without turns |
+//! | `prun` | its ranks end with it, and the connection: the job leaves the table |
+
+mod client;
+mod message;
+mod service;
+
+pub use client::{Client, PdsError, Served};
+pub use message::{Change, JobRequest};
+pub use service::{CONNECTION_LIMIT, Peer, ServiceError, Surroundings, serve};

@@ -1,0 +1,415 @@
+//! The side of root: one process for each connection.
+
+use std::fmt::{Arguments, Display};
+use std::io::{self, BufReader, PipeWriter};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use policy::JobId;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Signal, getpid, kill_process};
+use sys::identity::{Identity, Stat};
+pub use sys::peer::Peer;
+
+use super::message::{Answer, Call, Change, JobRequest, LONGEST_CALL, MessageError, receive, send};
+use crate::agent::{Agent, AgentError};
+use crate::processes::may_be_signalled;
+use crate::queue::Waiting;
+use crate::restraint::{StopChoice, StopMechanism};
+use crate::state::{Client, Entering, State, StateError};
+use crate::table::{Table, TableError};
+use crate::topology::Topology;
+
+/// How many connections of a user there may be at a time.
+pub const CONNECTION_LIMIT: usize = 256;
+/// How long a client may take to say what it wants, and to take an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The largest first number of a job. Later ones grow by one with each job.
+const LARGEST_FIRST: u32 = 1_000_000;
+
+/// Why a connection was ended. It is a clause about the client.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct ServiceError(#[from] MessageError);
+
+/// What a service needs of its surroundings.
+pub trait Surroundings: Sync {
+    /// Logs what was done or refused.
+    fn log(&self, message: Arguments<'_>);
+    /// The memory that is available to jobs, in bytes.
+    fn available_memory(&self) -> u64;
+}
+
+/// Serves a client until it ends the connection, with the table in this folder. This process, which
+/// must have one thread, becomes the agent of its job if it has one.
+///
+/// # Errors
+/// If the client does not behave.
+pub fn serve(
+    stream: UnixStream,
+    peer: Peer,
+    place: &Path,
+    surroundings: &dyn Surroundings,
+) -> Result<(), ServiceError> {
+    stream.set_read_timeout(Some(PATIENCE)).map_err(MessageError::from)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(MessageError::from)?;
+    let mut service = Service { stream: BufReader::new(stream), peer, place, surroundings, agent: None };
+    let served = service.run();
+    if let Some(agent) = service.agent.take() {
+        let job = agent.job();
+        drop(agent);
+        service.surroundings.log(format_args!("job {job} has ended with its process"));
+    }
+    Ok(served?)
+}
+
+struct Service<'a> {
+    stream: BufReader<UnixStream>,
+    peer: Peer,
+    /// The folder around the table.
+    place: &'a Path,
+    surroundings: &'a dyn Surroundings,
+    agent: Option<Agent>,
+}
+
+/// Why a request is refused.
+enum Refusal {
+    /// The request is wrong.
+    Wrong(String),
+    /// It was tried.
+    Failed(String),
+    /// The answer cannot be sent.
+    Ended(MessageError),
+}
+
+impl From<AgentError> for Refusal {
+    fn from(why: AgentError) -> Refusal {
+        match why {
+            AgentError::State(why) => wrong(why),
+            why => Refusal::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<StateError> for Refusal {
+    fn from(why: StateError) -> Refusal {
+        wrong(why)
+    }
+}
+
+impl From<TableError> for Refusal {
+    fn from(why: TableError) -> Refusal {
+        Refusal::Failed(why.to_string())
+    }
+}
+
+fn wrong(why: impl Display) -> Refusal {
+    Refusal::Wrong(why.to_string())
+}
+
+impl Service<'_> {
+    fn run(&mut self) -> Result<(), MessageError> {
+        loop {
+            let call = match receive(&mut self.stream, LONGEST_CALL) {
+                Err(MessageError::Ended) => return Ok(()),
+                Err(why) => {
+                    let _ = self.answer(Answer::Refused { is_wrong: true, why: format!("pds refuses: {why}") });
+                    return Err(why);
+                }
+                Ok(call) => call,
+            };
+            let answer = match self.handle(call) {
+                Ok(answer) => answer,
+                Err(Refusal::Ended(why)) => return Err(why),
+                Err(Refusal::Wrong(why)) => Answer::Refused { is_wrong: true, why },
+                Err(Refusal::Failed(why)) => Answer::Refused { is_wrong: false, why },
+            };
+            if let Answer::Refused { why, .. } = &answer {
+                self.surroundings.log(format_args!("refused: {why}"));
+            }
+            self.answer(answer)?;
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) -> Result<(), MessageError> {
+        send(self.stream.get_mut(), answer)
+    }
+
+    fn handle(&mut self, call: Call) -> Result<Answer, Refusal> {
+        match call {
+            Call::Table => {
+                let table = Table::look(self.place)?;
+                let shown = table.map(|(state, times)| (text(&state, self.peer.user), times));
+                return Ok(Answer::Table(shown));
+            }
+            Call::Change(job, change) => self.change(JobId(job), change)?,
+            Call::Enter(request) => return self.enter(&request),
+            Call::Start(keepers) => self.start(&keepers)?,
+            Call::Suspend(is_suspended) => self.agent()?.set_suspended(is_suspended)?,
+            Call::End => self.agent()?.set_ending()?,
+            Call::IsStopped => return Ok(Answer::IsStopped(self.agent()?.is_stopped_by_signals())),
+            Call::Leave => {
+                let agent = self.agent.take().ok_or_else(no_job)?;
+                let job = agent.job();
+                agent.leave()?;
+                self.surroundings.log(format_args!("job {job} has ended"));
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    fn agent(&mut self) -> Result<&mut Agent, Refusal> {
+        self.agent.as_mut().ok_or_else(no_job)
+    }
+
+    fn change(&mut self, job: JobId, change: Change) -> Result<(), Refusal> {
+        change.check().map_err(wrong)?;
+        let unknown = || StateError::Unknown(job);
+        let table = Table::find(self.place)?.ok_or_else(unknown)?;
+        let own = self.peer.user;
+        // Its number is not used again as long as the table exists.
+        match table.state()?.job(job)?.user() {
+            Some(user) if own != 0 && user != own => {
+                return Err(wrong(format_args!("job {job} belongs to user {user}")));
+            }
+            _ => table.update(|state, now| change.apply(state, job, now))?,
+        }
+        self.surroundings.log(format_args!("changes job {job}: {change:?}"));
+        Ok(())
+    }
+
+    fn enter(&mut self, request: &JobRequest) -> Result<Answer, Refusal> {
+        request.check().map_err(wrong)?;
+        if self.agent.is_some() {
+            return Err(wrong("this connection has a job already"));
+        }
+        let process = Stat::of(self.peer.pid).map(|stat| Identity { pid: stat.pid, started: stat.started });
+        let process = process.ok_or_else(|| wrong("pds does not see the process that asks"))?;
+        let all = sys::cpus::of_all_processes().map_err(|why| Refusal::Failed(why.to_string()))?;
+        let first = request.first_number.min(LARGEST_FIRST);
+        let table = Table::enter(self.place, || {
+            State::new(Topology::of_this_machine(&all), request.slice).numbered_from(first)
+        })?;
+        let cells =
+            |state: &State| request.demand.request_within(state.topology(), &request.cpus, request.has_quota);
+        cells(&*table.state()?).map_err(wrong)?;
+        let entering = |state: &State| Entering {
+            agent: Identity::own(),
+            command: request.command.clone(),
+            ranks: request.ranks,
+            request: cells(state).ok().flatten(),
+            weight: request.weight,
+            gang: request.gang,
+            with: request.with.map(JobId),
+            waits_for_cells: request.waits_for_cells,
+            memory: request.memory,
+            client: Some(Client { process, user: self.peer.user }),
+        };
+        let (stream, surroundings) = (self.stream.get_ref(), self.surroundings);
+        let mut queue = InQueue { stream, peer: self.peer, surroundings, watch: None };
+        let entered = Agent::enter(table, Some(StopChoice::By(StopMechanism::Signals)), entering, &mut queue);
+        queue.end();
+        let agent = match entered {
+            Err(AgentError::Asked(_)) => return Err(Refusal::Ended(MessageError::Ended)),
+            entered => entered?,
+        };
+        let job = agent.job();
+        self.agent = Some(agent);
+        // From now on, it may be silent.
+        self.stream.get_ref().set_read_timeout(None).map_err(|why| Refusal::Ended(why.into()))?;
+        self.surroundings.log(format_args!("job {job} enters: {} ranks of process {}", request.ranks, process.pid));
+        Ok(Answer::Entered(job.0))
+    }
+
+    fn start(&mut self, keepers: &[u32]) -> Result<(), Refusal> {
+        let Peer { pid, user } = self.peer;
+        let identity = |&keeper: &u32| {
+            let stat = Stat::of(keeper).filter(|stat| stat.parent == pid && may_be_signalled(keeper, user));
+            let stat = stat.ok_or_else(|| wrong(format_args!("process {keeper} is no child of yours")))?;
+            Ok(Identity { pid: keeper, started: stat.started })
+        };
+        let keepers = keepers.iter().map(identity).collect::<Result<_, Refusal>>()?;
+        let agent = self.agent()?;
+        if agent.has_begun() {
+            return Err(wrong("the ranks of this job have started already"));
+        }
+        Ok(agent.serve(keepers)?)
+    }
+}
+
+fn no_job() -> Refusal {
+    wrong("this connection has no job")
+}
+
+fn text(state: &State, user: u32) -> String {
+    String::from_utf8(state.shown_to(user).to_bytes()).unwrap_or_default()
+}
+
+/// The wait of a client's job in the queue. It ends with the client.
+struct InQueue<'a> {
+    stream: &'a UnixStream,
+    peer: Peer,
+    surroundings: &'a dyn Surroundings,
+    /// A thread that notices the end of the client, and what ends the thread.
+    watch: Option<(PipeWriter, JoinHandle<()>)>,
+}
+
+impl InQueue<'_> {
+    /// Afterwards, this process has one thread.
+    fn end(self) {
+        if let Some((end, watch)) = self.watch {
+            drop(end);
+            let _ = watch.join();
+        }
+    }
+
+    fn watch(&mut self) -> io::Result<()> {
+        let (stream, (over, end)) = (self.stream.try_clone()?, io::pipe()?);
+        let watch = move || {
+            let mut watched = [PollFd::new(&stream, PollFlags::RDHUP), PollFd::new(&over, PollFlags::IN)];
+            let found = retry_on_intr(|| poll(&mut watched, None));
+            if found.is_ok() && !watched[0].revents().is_empty() {
+                // It ends the wait.
+                let _ = kill_process(getpid(), Signal::TERM);
+            }
+        };
+        self.watch = Some((end, thread::Builder::new().name("client".to_owned()).spawn(watch)?));
+        Ok(())
+    }
+}
+
+impl Waiting for InQueue<'_> {
+    fn begin(&mut self, state: &State, job: JobId) {
+        // If the client does not hear of it, it has mostly ended.
+        let _ = send(&mut &*self.stream, Answer::Waits(job.0, text(state, self.peer.user)));
+        let _ = self.watch();
+    }
+
+    fn available_memory(&self) -> u64 {
+        self.surroundings.available_memory()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Mutex;
+
+    use policy::Span;
+    use policy::gang::Gang;
+
+    use super::*;
+    use crate::pds::Client as Connection;
+    use crate::pds::PdsError;
+
+    const OWNER: u32 = 54_101;
+
+    #[derive(Default)]
+    struct Log(Mutex<Vec<String>>);
+
+    impl Surroundings for Log {
+        fn log(&self, message: Arguments<'_>) {
+            self.0.lock().unwrap().push(message.to_string());
+        }
+
+        fn available_memory(&self) -> u64 {
+            0
+        }
+    }
+
+    /// A table with job 1 of the owner, for which this process acts.
+    fn table(place: &Path) -> Table {
+        let empty = || State::new(Topology::of_cpus(&[0, 1]), Span::from_millis(20));
+        let table = Table::enter(place, empty).unwrap();
+        let request = policy::layout::Request::Ranks(2);
+        let entering = Entering {
+            agent: Identity::own(),
+            command: "secret".to_owned(),
+            ranks: 2,
+            request: Some(request),
+            weight: 1,
+            gang: Gang::Strict,
+            with: None,
+            waits_for_cells: false,
+            memory: None,
+            client: Some(Client { process: Identity::own(), user: OWNER }),
+        };
+        table.update(|state, now| state.enter(&entering, now).map_err(AgentError::from)).unwrap();
+        table
+    }
+
+    /// What a user does on a connection, and what is logged.
+    fn connect<T>(place: &Path, user: u32, act: impl FnOnce(UnixStream) -> T) -> (T, Vec<String>) {
+        let (client, server) = UnixStream::pair().unwrap();
+        let log = Log::default();
+        let peer = Peer { pid: std::process::id(), user };
+        let done = thread::scope(|scope| {
+            let served = scope.spawn(|| serve(server, peer, place, &log));
+            let done = act(client);
+            let _ = served.join().unwrap();
+            done
+        });
+        (done, log.0.into_inner().unwrap())
+    }
+
+    #[test]
+    fn only_the_owner_and_root_see_the_command_and_change_the_job() {
+        let place = tempfile::tempdir().unwrap();
+        let table = table(place.path());
+        for (user, may) in [(OWNER, true), (0, true), (OWNER + 1, false)] {
+            let (_, log) = connect(place.path(), user, |stream| {
+                let mut client = Connection::of(stream);
+                let (state, _) = client.table().unwrap().unwrap();
+                let job = state.job(JobId(1)).unwrap();
+                assert_eq!((job.command.as_str(), job.user()), (if may { "secret" } else { "" }, Some(OWNER)));
+                for is_held in [true, false] {
+                    let changed = client.change(JobId(1), Change::Hold(is_held));
+                    assert_eq!(table.state().unwrap().job(JobId(1)).unwrap().is_held, may && is_held);
+                    match changed {
+                        Ok(()) => assert!(may),
+                        Err(why) => assert_eq!((why.to_string().as_str(), may), ("job 1 belongs to user 54101", false)),
+                    }
+                }
+            });
+            let first = if may { "changes job 1: Hold(true)" } else { "refused: job 1 belongs to user 54101" };
+            assert_eq!(log[0], first);
+        }
+    }
+
+    #[test]
+    fn requests_that_make_no_sense_get_a_sentence_and_do_not_end_the_service_of_others() {
+        let place = tempfile::tempdir().unwrap();
+        let (answer, _) = connect(place.path(), OWNER, |mut stream| {
+            stream.write_all(b"GET / HTTP/1.1\n").unwrap();
+            let answer: Answer = receive(&mut BufReader::new(&stream), LONGEST_CALL).unwrap();
+            format!("{answer:?}")
+        });
+        assert!(answer.contains("pds refuses: its message makes no sense"), "{answer}");
+        let (_, log) = connect(place.path(), OWNER, |stream| {
+            let mut client = Connection::of(stream);
+            assert!(client.table().unwrap().is_none());
+            let moderate = Change::Set { weight: None, gang: Some(Gang::Moderate) };
+            for change in [Change::Hold(true), moderate] {
+                assert!(matches!(client.change(JobId(7), change), Err(PdsError::Wrong(_))));
+            }
+        });
+        assert_eq!(log[0], "refused: there is no job 7; `rowlock jobs` lists all jobs");
+    }
+
+    #[test]
+    fn a_connection_without_a_job_has_no_ranks_and_strangers_are_no_keepers() {
+        let place = tempfile::tempdir().unwrap();
+        let (_, log) = connect(place.path(), OWNER, |mut stream| {
+            let stranger = Call::Start(vec![std::process::id()]);
+            for call in [Call::Start(Vec::new()), stranger, Call::Suspend(true), Call::End, Call::IsStopped, Call::Leave] {
+                send(&mut stream, call).unwrap();
+                let answer: Answer = receive(&mut BufReader::new(&stream), LONGEST_CALL).unwrap();
+                assert!(matches!(answer, Answer::Refused { is_wrong: true, .. }), "{answer:?}");
+            }
+        });
+        assert_eq!(log[1], format!("refused: process {} is no child of yours", std::process::id()));
+    }
+}
