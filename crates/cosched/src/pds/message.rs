@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    pub(in crate::pds) fn request() -> JobRequest {
+    fn request() -> JobRequest {
         JobRequest {
             command: "a \"b\"\n\u{1b}[2J".to_owned(),
             ranks: 2,
