@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Acquire;
 
 use anyhow::{Context, anyhow};
-use cosched::pds::{CONNECTION_LIMIT, Client, PdsError, Peer, Surroundings, serve};
+use cosched::pds::{CONNECTION_LIMIT, Client, PdsError, Peer, SOCKET, Surroundings, serve};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::net::sockopt::socket_acceptconn;
@@ -28,8 +28,6 @@ use crate::stop::{OrStop, Stop};
 
 /// The variable that names another socket, or `none`.
 const VARIABLE: &str = "ROWLOCK_PDS";
-/// The socket.
-const SOCKET: &str = "/run/rowlock/pds.socket";
 /// The folder of the table, which only root may use.
 const TABLE: &str = "/run/rowlock/table";
 const PRIVATE: u32 = 0o700;

@@ -45,6 +45,9 @@
 //! | the agent of a job | its successor and other agents let the processes run, and the job leaves the table; it goes on without turns |
 //! | `prun` | its ranks end with it, and the connection: the job leaves the table |
 
+/// The path of the socket, unless another one is named.
+pub const SOCKET: &str = "/run/rowlock/pds.socket";
+
 mod client;
 mod message;
 mod service;

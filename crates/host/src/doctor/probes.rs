@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use cosched::StopMechanism;
+use cosched::pds::{Client, SOCKET};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -71,12 +72,15 @@ pub(super) struct JobStops {
     pub(super) mechanism: StopMechanism,
     /// Why it is not a better one, in sentences.
     pub(super) obstacles: Vec<String>,
+    /// Whether `rowlock pds` coordinates all users.
+    pub(super) has_pds: bool,
 }
 
 impl JobStops {
     fn current() -> JobStops {
         let (mechanism, obstacles) = cosched::find_stop_mechanism();
-        JobStops { mechanism, obstacles: obstacles.iter().map(ToString::to_string).collect() }
+        let obstacles = obstacles.iter().map(ToString::to_string).collect();
+        JobStops { mechanism, obstacles, has_pds: Client::connect(Path::new(SOCKET)).is_ok() }
     }
 }
 

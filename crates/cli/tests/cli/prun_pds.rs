@@ -1,0 +1,279 @@
+//! `rowlock pds`: jobs of different users take turns together. These tests need root.
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Signal, geteuid};
+use serde_json::Value;
+use tempfile::TempDir;
+use testing::{Child, Output};
+
+use crate::json;
+use crate::prun::{SPIN, are_running, are_stopped, cpu, is_stopped, ranks, until};
+
+/// Users that no other test has.
+const ONE: u32 = 54_331;
+const OTHER: u32 = 54_332;
+
+/// A pds with a socket and a table of its own.
+struct Pds {
+    place: TempDir,
+    process: Option<Child>,
+}
+
+impl Pds {
+    /// `None` unless this user is root, of whom the test is then no test.
+    fn start() -> Option<Pds> {
+        if !geteuid().is_root() {
+            testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "pds", "run the test as root");
+            return None;
+        }
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
+        let mut pds = Pds { place, process: None };
+        pds.restart();
+        Some(pds)
+    }
+
+    fn restart(&mut self) {
+        let paths = [self.socket(), self.table()];
+        let [socket, table] = paths.each_ref().map(|path| path.to_str().unwrap());
+        // Its log is no pipe, which agents would keep open.
+        let mut shell = testing::command("sh");
+        shell.args(["-c", "exec \"$@\" 2>> log", "sh"]).current_dir(self.place.path());
+        let pds = crate::rowlock(&["pds", "--socket", socket, "--table", table]);
+        self.process = Some(Child::start(&mut testing::through(shell, &pds)));
+        until(|| UnixStream::connect(self.socket()).is_ok());
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.place.path().join("pds.socket")
+    }
+
+    fn table(&self) -> PathBuf {
+        self.place.path().join("table")
+    }
+
+    /// `rowlock` with these arguments as a user.
+    fn rowlock(&self, user: u32, arguments: &[&str]) -> Command {
+        rowlock(&self.socket(), self.place.path(), user, arguments)
+    }
+
+    fn run(&self, user: u32, arguments: &[&str]) -> Output {
+        testing::run(&mut self.rowlock(user, arguments))
+    }
+
+    /// Starts a job that spins on one CPU, and waits until it is in the table.
+    fn spin(&self, user: u32) -> Child {
+        let before = self.jobs(0).len();
+        let options = ["prun", "--wait", "none", "-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
+        let job = Child::start(&mut self.rowlock(user, &[&options[..], &["--", "sh", "-c", SPIN, "secret"]].concat()));
+        until(|| self.jobs(0).len() > before);
+        job
+    }
+
+    fn jobs(&self, user: u32) -> Vec<Value> {
+        json(&self.run(user, &["jobs", "--format", "json"]).expect_success())["jobs"].as_array().unwrap().clone()
+    }
+
+    /// Ends pds, and returns its log. Nothing is left but an empty folder.
+    #[track_caller]
+    fn end(mut self) -> String {
+        let process = self.process.take().unwrap();
+        process.send(Signal::TERM.as_raw());
+        process.wait().expect_success();
+        let log = fs::read_to_string(self.place.path().join("log")).unwrap();
+        until(|| fs::read_dir(self.table()).unwrap().count() == 0);
+        assert!(!self.socket().exists());
+        log
+    }
+}
+
+/// `rowlock` with a socket, in a folder, as a user.
+fn rowlock(socket: &Path, place: &Path, user: u32, arguments: &[&str]) -> Command {
+    let mut outer = testing::command("setpriv");
+    let user = user.to_string();
+    outer.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).current_dir(place);
+    let mut inner = crate::rowlock(arguments);
+    inner.env("ROWLOCK_PDS", socket).env("XDG_STATE_HOME", place.join(format!("state-{user}"))).env("TMPDIR", place);
+    testing::through(outer, &inner)
+}
+
+fn expect_turns(one: &Child, other: &Child) {
+    for _ in 0..3 {
+        until(|| are_stopped(one.id()) && are_running(other.id()));
+        until(|| are_running(one.id()) && are_stopped(other.id()));
+    }
+}
+
+#[test]
+fn jobs_of_two_users_take_turns_and_belong_to_their_users() {
+    let Some(pds) = Pds::start() else { return };
+    let (one, other) = (pds.spin(ONE), pds.spin(OTHER));
+    expect_turns(&one, &other);
+    for (user, sees) in [(ONE, [true, false]), (OTHER, [false, true]), (0, [true, true])] {
+        let jobs = pds.jobs(user);
+        let owners: Vec<_> = jobs.iter().map(|job| job["user"].as_u64().unwrap()).collect();
+        assert_eq!(owners, [ONE.into(), u64::from(OTHER)]);
+        assert_eq!([0, 1].map(|job| jobs[job]["command"].as_str().unwrap().contains("secret")), sees, "{jobs:?}");
+    }
+    for refused in [&["kill", "1"][..], &["hold", "1"], &["resume", "1"], &["set", "1", "--weight", "9"]] {
+        pds.run(OTHER, refused).expect_exit(2).expect_stderr("error: job 1 belongs to user 54331");
+    }
+    pds.run(ONE, &["hold", "1"]).expect_success();
+    until(|| are_stopped(one.id()) && are_running(other.id()));
+    pds.run(0, &["resume", "1"]).expect_success();
+    expect_turns(&one, &other);
+    pds.run(0, &["kill", "2"]).expect_success();
+    other.wait().expect_signal(Signal::TERM.as_raw());
+    pds.run(ONE, &["kill", "1"]).expect_success();
+    one.wait().expect_signal(Signal::TERM.as_raw());
+    assert_eq!(pds.jobs(0).len(), 0);
+    let log = pds.end();
+    let refused = |line: &str| line.contains("user 54332") && line.contains("refused: job 1 belongs to user 54331");
+    assert!(log.lines().any(refused) && log.contains("job 2 enters: 2 ranks"), "{log}");
+    assert!(!log.contains("secret"), "{log}");
+}
+
+#[test]
+fn ranks_have_the_rights_and_the_surroundings_of_their_user() {
+    let Some(pds) = Pds::start() else { return };
+    let script = "id -u; id -G; umask; pwd; ulimit -n; echo $ROWLOCK_JOB $MINE; cut -d' ' -f6 /proc/$$/stat";
+    let shell = "umask 027; ulimit -n 99; MINE=mine exec \"$@\"";
+    let job = pds.rowlock(ONE, &["prun", "--wait", "none", "--", "sh", "-c", script]);
+    let mut outer = testing::command("sh");
+    outer.args(["-c", shell, "sh"]).current_dir(pds.place.path());
+    let output = testing::run(&mut testing::through(outer, &job)).expect_success();
+    let place = pds.place.path().display();
+    let expected = format!("{ONE}\n{ONE}\n0027\n{place}\n99\n1 mine\n");
+    assert!(output.stdout.starts_with(&expected), "{output}");
+    pds.end();
+}
+
+#[test]
+fn a_detached_job_keeps_its_turns_when_pds_is_killed_and_a_new_one_knows_it() {
+    let Some(mut pds) = Pds::start() else { return };
+    let options = ["prun", "--detach", "--wait", "none", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
+    let script = format!("echo here; {SPIN}");
+    pds.run(ONE, &[&options[..], &["-n", "2", "--", "sh", "-c", &script]].concat()).expect_success().expect_stdout("1\n");
+    let mut other = pds.spin(OTHER);
+    let agent = pds.jobs(ONE)[0]["agent"].as_u64().unwrap() as u32;
+    let pair = |one: u32, other: &Child| {
+        until(|| are_stopped(one) && are_running(other.id()));
+        until(|| are_running(one) && are_stopped(other.id()));
+    };
+    pair(agent, &other);
+    let killed = pds.process.take().unwrap();
+    killed.send(Signal::KILL.as_raw());
+    killed.wait().expect_signal(Signal::KILL.as_raw());
+    pair(agent, &other);
+    pds.restart();
+    assert_eq!(pds.jobs(0).len(), 2);
+    pds.run(OTHER, &["hold", "1"]).expect_exit(2);
+    pds.run(ONE, &["hold", "1"]).expect_success();
+    until(|| are_stopped(agent) && are_running(other.id()));
+    pds.run(ONE, &["resume", "1"]).expect_success();
+    pair(agent, &other);
+    // Nothing is left of a job whose prun is killed.
+    let left = ranks(other.id());
+    other.process().kill().unwrap();
+    other.wait().expect_signal(Signal::KILL.as_raw());
+    until(|| left.iter().all(|&rank| is_stopped(rank).is_none()) && pds.jobs(0).len() == 1);
+    pds.run(ONE, &["kill", "1"]).expect_success();
+    pds.run(ONE, &["attach", "1"]).expect_signal(Signal::TERM.as_raw()).expect_stdout("here\n");
+    pds.end();
+}
+
+#[test]
+fn a_job_whose_agent_is_killed_goes_on_without_turns() {
+    let Some(pds) = Pds::start() else { return };
+    let (one, other) = (pds.spin(ONE), pds.spin(OTHER));
+    expect_turns(&one, &other);
+    // The sessions of agents are those of children of pds.
+    for agent in testing::processes::children(pds.process.as_ref().unwrap().id()) {
+        rustix::process::kill_process(rustix::process::Pid::from_raw(agent as i32).unwrap(), Signal::KILL).unwrap();
+    }
+    until(|| pds.jobs(0).is_empty() && are_running(one.id()) && are_running(other.id()));
+    for job in [one, other] {
+        job.send(Signal::TERM.as_raw());
+        job.wait().expect_signal(Signal::TERM.as_raw()).expect_stderr("has not taken turns to its end");
+    }
+    pds.end();
+}
+
+#[test]
+fn a_job_in_the_queue_starts_at_its_turn_or_ends_with_its_process() {
+    let Some(pds) = Pds::start() else { return };
+    let one = pds.spin(ONE);
+    let queued = || {
+        let before = pds.jobs(0).len();
+        let job = Child::start(&mut pds.rowlock(OTHER, &["prun", "--wait", "none", "--queue", "--", "echo", "done"]));
+        until(|| pds.jobs(0).len() > before);
+        job
+    };
+    let (mut killed, waits) = (queued(), queued());
+    killed.process().kill().unwrap();
+    killed.wait();
+    until(|| pds.jobs(0).len() == 2);
+    pds.run(ONE, &["kill", "1"]).expect_success();
+    one.wait().expect_signal(Signal::TERM.as_raw());
+    waits.wait().expect_success().expect_stdout("done\n").expect_stderr("waits");
+    pds.end();
+}
+
+#[test]
+fn what_is_no_request_hurts_only_its_sender() {
+    let Some(pds) = Pds::start() else { return };
+    let silent = UnixStream::connect(pds.socket()).unwrap();
+    let mut strange = UnixStream::connect(pds.socket()).unwrap();
+    strange.write_all(b"\xff\x00\x1b[2J nonsense\n").unwrap();
+    let mut answer = String::new();
+    strange.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("makes no sense"), "{answer}");
+    let run = pds.run(ONE, &["prun", "--wait", "none", "--", "echo", "served"]);
+    run.expect_success().expect_stdout("served\n");
+    for (arguments, why) in [
+        (&["prun", "--how", "moderate", "--", "true"][..], "pds lowers no jobs"),
+        (&["prun", "--mechanism", "freezer", "--", "true"], "pds stops jobs by signals"),
+        (&["prun", "--with", "7", "--", "true"], "there is no job 7"),
+        (&["kill", "7"], "there is no job 7"),
+    ] {
+        pds.run(ONE, arguments).expect_exit(2).expect_stderr(why);
+    }
+    drop(silent);
+    pds.end();
+}
+
+#[test]
+fn a_socket_that_answers_nonsense_or_nothing_is_an_error() {
+    if !geteuid().is_root() {
+        return testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "pds", "run the test as root");
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
+    let socket = place.path().join("pds.socket");
+    let run = |arguments: &[&str]| testing::run(&mut rowlock(&socket, place.path(), ONE, arguments));
+    let prun = ["prun", "--wait", "none", "--", "echo", "never"];
+    run(&prun).expect_exit(1).expect_stderr("cannot ask `rowlock pds` at").expect_stdout("");
+    let listener = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    for (answer, why) in [("{\"version\":7}\n", "of version 7"), ("hello\n", "makes no sense"), ("", "ended the connection")] {
+        let run = std::thread::scope(|scope| {
+            let served = scope.spawn(|| listener.accept().unwrap().0.write_all(answer.as_bytes()));
+            let run = run(&prun);
+            served.join().unwrap().unwrap();
+            run
+        });
+        run.expect_exit(1).expect_stderr("`rowlock pds` has failed").expect_stderr(why).expect_stdout("");
+    }
+    drop(listener);
+    testing::run(rowlock(&socket, place.path(), ONE, &prun).env("ROWLOCK_PDS", "none").env("ROWLOCK_TABLE", place.path()))
+        .expect_success()
+        .expect_stdout("never\n");
+    let refused = run(&["pds", "--socket", socket.to_str().unwrap()]);
+    refused.expect_exit(2).expect_stderr("`rowlock pds` is for root");
+}
