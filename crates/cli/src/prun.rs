@@ -247,7 +247,7 @@ impl Plan<'_> {
 
     /// Enters the job into the table of pds if that is there, or into that of this user.
     fn enter_anywhere(&self) -> Result<Taker, Stop> {
-        let Some(client) = pds::find()? else { return self.enter().map(Taker::Own) };
+        let Some(client) = pds::find()? else { return self.enter().map(|agent| Taker::Own(Box::new(agent))) };
         let &Prun { slice, weight, how: gang, with, queue, memory, mechanism, .. } = self.arguments;
         let signals = StopChoice::By(StopMechanism::Signals);
         if let Some(mechanism) = mechanism.filter(|&mechanism| mechanism != signals) {

@@ -17,7 +17,7 @@ use crate::stop::{OrStop, Stop};
 /// Lets a job take turns.
 pub(super) enum Taker {
     /// In the table of this user.
-    Own(Agent),
+    Own(Box<Agent>),
     /// In the table of all users.
     Served(Served),
 }
