@@ -209,8 +209,20 @@ impl List {
         if self.jobs.is_empty() {
             return "no jobs\n".to_owned();
         }
-        let columns =
-            ["job", "user", "state", "how", "class", "mechanism", "cells", "slices", "weight", "ranks", "seconds", "command"];
+        let columns = [
+            "job",
+            "user",
+            "state",
+            "how",
+            "class",
+            "mechanism",
+            "cells",
+            "slices",
+            "weight",
+            "ranks",
+            "seconds",
+            "command",
+        ];
         let mut table = TextTable::new(columns, columns.len());
         for row in &self.jobs {
             let slices: Vec<String> = row.slices.iter().map(ToString::to_string).collect();

@@ -26,8 +26,7 @@ impl Peer {
         // Zeros, which may remain, are valid as well.
         let (done, found) = unsafe {
             let to = found.as_mut_ptr().cast();
-            let done =
-                libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut length);
+            let done = libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut length);
             (done, found.assume_init())
         };
         match u32::try_from(found.pid) {

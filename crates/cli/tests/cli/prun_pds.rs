@@ -1,7 +1,7 @@
 //! `rowlock pds`: jobs of different users take turns together. These tests need root.
 
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -159,7 +159,9 @@ fn a_detached_job_keeps_its_turns_when_pds_is_killed_and_a_new_one_knows_it() {
     let Some(mut pds) = Pds::start() else { return };
     let options = ["prun", "--detach", "--wait", "none", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
     let script = format!("echo here; {SPIN}");
-    pds.run(ONE, &[&options[..], &["-n", "2", "--", "sh", "-c", &script]].concat()).expect_success().expect_stdout("1\n");
+    pds.run(ONE, &[&options[..], &["-n", "2", "--", "sh", "-c", &script]].concat())
+        .expect_success()
+        .expect_stdout("1\n");
     let mut other = pds.spin(OTHER);
     let agent = pds.jobs(ONE)[0]["agent"].as_u64().unwrap() as u32;
     let pair = |one: u32, other: &Child| {
@@ -261,9 +263,17 @@ fn a_socket_that_answers_nonsense_or_nothing_is_an_error() {
     run(&prun).expect_exit(1).expect_stderr("cannot ask `rowlock pds` at").expect_stdout("");
     let listener = UnixListener::bind(&socket).unwrap();
     fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
-    for (answer, why) in [("{\"version\":7}\n", "of version 7"), ("hello\n", "makes no sense"), ("", "ended the connection")] {
+    for (answer, why) in
+        [("{\"version\":7}\n", "of version 7"), ("hello\n", "makes no sense"), ("", "ended the connection")]
+    {
         let run = std::thread::scope(|scope| {
-            let served = scope.spawn(|| listener.accept().unwrap().0.write_all(answer.as_bytes()));
+            let serve = || {
+                let (mut stream, _) = listener.accept()?;
+                // What is not read when the connection ends would discard the answer.
+                BufReader::new(&stream).read_line(&mut String::new())?;
+                stream.write_all(answer.as_bytes())
+            };
+            let served = scope.spawn(serve);
             let run = run(&prun);
             served.join().unwrap().unwrap();
             run
@@ -271,9 +281,11 @@ fn a_socket_that_answers_nonsense_or_nothing_is_an_error() {
         run.expect_exit(1).expect_stderr("`rowlock pds` has failed").expect_stderr(why).expect_stdout("");
     }
     drop(listener);
-    testing::run(rowlock(&socket, place.path(), ONE, &prun).env("ROWLOCK_PDS", "none").env("ROWLOCK_TABLE", place.path()))
-        .expect_success()
-        .expect_stdout("never\n");
+    testing::run(
+        rowlock(&socket, place.path(), ONE, &prun).env("ROWLOCK_PDS", "none").env("ROWLOCK_TABLE", place.path()),
+    )
+    .expect_success()
+    .expect_stdout("never\n");
     let refused = run(&["pds", "--socket", socket.to_str().unwrap()]);
     refused.expect_exit(2).expect_stderr("`rowlock pds` is for root");
 }

@@ -193,8 +193,7 @@ impl Service<'_> {
         let table = Table::enter(self.place, || {
             State::new(Topology::of_this_machine(&all), request.slice).numbered_from(first)
         })?;
-        let cells =
-            |state: &State| request.demand.request_within(state.topology(), &request.cpus, request.has_quota);
+        let cells = |state: &State| request.demand.request_within(state.topology(), &request.cpus, request.has_quota);
         cells(&*table.state()?).map_err(wrong)?;
         let entering = |state: &State| Entering {
             agent: Identity::own(),
@@ -404,7 +403,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (_, log) = connect(place.path(), OWNER, |mut stream| {
             let stranger = Call::Start(vec![std::process::id()]);
-            for call in [Call::Start(Vec::new()), stranger, Call::Suspend(true), Call::End, Call::IsStopped, Call::Leave] {
+            for call in
+                [Call::Start(Vec::new()), stranger, Call::Suspend(true), Call::End, Call::IsStopped, Call::Leave]
+            {
                 send(&mut stream, call).unwrap();
                 let answer: Answer = receive(&mut BufReader::new(&stream), LONGEST_CALL).unwrap();
                 assert!(matches!(answer, Answer::Refused { is_wrong: true, .. }), "{answer:?}");

@@ -9,7 +9,18 @@ pub(crate) fn state(cpus: u32) -> State {
 pub(crate) fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
     let agent = Identity { pid: 7, started: 8 };
     let (command, request) = ("command".to_owned(), Some(Request::Ranks(ranks)));
-    Entering { agent, command, ranks, request, weight, gang, with: None, waits_for_cells: false, memory: None, client: None }
+    Entering {
+        agent,
+        command,
+        ranks,
+        request,
+        weight,
+        gang,
+        with: None,
+        waits_for_cells: false,
+        memory: None,
+        client: None,
+    }
 }
 
 pub(crate) fn at(millis: u64) -> Instant {
