@@ -219,4 +219,8 @@ impl Surroundings for OfPeer {
     fn available_memory(&self) -> u64 {
         ::sort::available_memory()
     }
+
+    fn most_memory(&self) -> Option<u64> {
+        ::sort::available::most_memory().or(Some(u64::MAX))
+    }
 }

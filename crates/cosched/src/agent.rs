@@ -3,22 +3,23 @@
 //!
 //! `protocol.md` says what happens when an agent is late, is stopped, or ends.
 
+mod adopted;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use policy::gang::{Action, Gang, classify_threads};
 use policy::layout::Rectangle;
 use policy::{Instant, JobId, Span};
 use rustix::process::Pid;
-use sys::containment::{JobGroup, Successor};
+use sys::containment::JobGroup;
 use sys::identity::Identity;
 
-use crate::adoption::Program;
+use self::adopted::Adopted;
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
 use crate::hint::{HintWatch, Look};
@@ -26,7 +27,7 @@ use crate::lowering::{CannotLower, LowerMeans};
 use crate::mechanisms::{Mechanisms, Obstacle, StopMeans};
 use crate::page::Page;
 use crate::process_list::ProcessList;
-use crate::processes::{Observer, descendants, family, last_thread, mark};
+use crate::processes::{Observer, descendants, last_thread, mark};
 use crate::queue::{self, Waiting};
 use crate::restraint::{Hint, StopChoice};
 use crate::state::{Entering, Job, State, StateError};
@@ -46,9 +47,6 @@ const LONGEST_STAGGER: Span = Span::from_millis(2);
 const LONGEST_SLEEP: Span = Span::from_millis(1_000);
 /// The time between two looks at the agents of other jobs, which may have been killed.
 const LIVENESS: Span = Span::from_millis(500);
-/// How long a successor lets a program run again and again: until other agents know that the agent
-/// was killed, at least.
-const SUCCESSION: Duration = Duration::from_secs(2);
 /// The time between two observations of a job, unless a slice is longer.
 const OBSERVATION: Span = Span::from_millis(100);
 
@@ -102,14 +100,6 @@ pub struct Agent {
     /// Dropped last, as the next one.
     stop: StopMeans,
     lower: Option<LowerMeans>,
-}
-
-/// A job whose processes do not end with their agent.
-#[derive(Debug)]
-struct Adopted {
-    job: Job,
-    /// Lets them go on if the agent is killed.
-    successor: Successor,
 }
 
 /// State of the agent that its thread shares with the process's main thread.
@@ -213,50 +203,6 @@ impl Agent {
     pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
         self.set_mechanisms()?;
         self.watch(move || descendants(&keepers))
-    }
-
-    /// Lets the job, whose processes are a program that runs already and its descendants, take
-    /// turns. It can only be stopped by signals, and goes on when this is dropped. This process
-    /// must have one thread.
-    ///
-    /// # Errors
-    /// [`AgentError`].
-    pub fn adopt(&mut self, program: &Program) -> Result<(), AgentError> {
-        self.set_mechanisms()?;
-        self.succeed()?;
-        let process = program.identity();
-        self.watch(move || family(process))
-    }
-
-    /// Lets the job of a client, whose processes are the descendants of these, take turns. It can only
-    /// be stopped by signals, and goes on when this is dropped. This process must have one thread.
-    ///
-    /// # Errors
-    /// [`AgentError`].
-    pub(crate) fn serve(&mut self, keepers: Vec<Identity>) -> Result<(), AgentError> {
-        self.set_mechanisms()?;
-        self.succeed()?;
-        // A keeper that has ended may have been reaped, and its id be used by a stranger.
-        let pid = |keeper: &Identity| i32::try_from(keeper.pid).ok().and_then(Pid::from_raw);
-        let alive = move || keepers.iter().filter(|keeper| keeper.is_alive()).filter_map(pid).collect::<Vec<Pid>>();
-        self.watch(move || descendants(&alive()))
-    }
-
-    /// Whether it was told the processes of the job.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.thread.is_some()
-    }
-
-    /// Lets the processes of the job go on if this process is killed.
-    fn succeed(&mut self) -> Result<(), AgentError> {
-        let job = self.state()?.job(self.job())?.clone();
-        let again = || {
-            self.shared.release(&job);
-            false
-        };
-        let successor = Successor::acting(SUCCESSION, again).map_err(AgentError::Succession)?;
-        self.adopted = Some(Adopted { job, successor });
-        Ok(())
     }
 
     /// Tells the table how the job is stopped and lowered.

@@ -33,6 +33,8 @@
 //! | names processes of others as keepers | they are refused; if an id is used again, the user decides (see above) |
 //! | exits, so that its id is used by another process | as above: only the user counts, which the kernel noted at the connection |
 //! | names a job of another user | it is refused, except for root |
+//! | asks for turns along with a job of another | it is refused, since that job would lose time |
+//! | asks for more memory than there is | it is refused, since all others in the queue would wait |
 //! | asks for a job that never ends, with a large weight | as without pds: it gets its share, by weight |
 //! | reads the folder of the table | only root can |
 //! | listens in place of pds | a client talks to root only, or to itself |

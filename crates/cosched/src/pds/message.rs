@@ -241,13 +241,13 @@ pub(super) fn receive<T: DeserializeOwned>(from: &mut impl BufRead, longest: u64
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use policy::layout::Shape;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn request() -> JobRequest {
+    pub(in crate::pds) fn request() -> JobRequest {
         JobRequest {
             command: "a \"b\"\n\u{1b}[2J".to_owned(),
             ranks: 2,

@@ -41,6 +41,8 @@ pub trait Surroundings: Sync {
     fn log(&self, message: Arguments<'_>);
     /// The memory that is available to jobs, in bytes.
     fn available_memory(&self) -> u64;
+    /// The memory that could ever be, in bytes. `None` forbids to ask for any.
+    fn most_memory(&self) -> Option<u64>;
 }
 
 /// Serves a client until it ends the connection, with the table in this folder. This process, which
@@ -169,20 +171,28 @@ impl Service<'_> {
         change.check().map_err(wrong)?;
         let unknown = || StateError::Unknown(job);
         let table = Table::find(self.place)?.ok_or_else(unknown)?;
-        let own = self.peer.user;
         // Its number is not used again as long as the table exists.
-        match table.state()?.job(job)?.user() {
-            Some(user) if own != 0 && user != own => {
-                return Err(wrong(format_args!("job {job} belongs to user {user}")));
-            }
-            _ => table.update(|state, now| change.apply(state, job, now))?,
-        }
+        self.require_owner(&*table.state()?, job)?;
+        table.update(|state, now| change.apply(state, job, now))?;
         self.surroundings.log(format_args!("changes job {job}: {change:?}"));
         Ok(())
     }
 
+    /// Refuses a job of another user, except to root.
+    fn require_owner(&self, state: &State, job: JobId) -> Result<(), Refusal> {
+        let own = self.peer.user;
+        match state.job(job)?.user().filter(|&user| own != 0 && user != own) {
+            Some(user) => Err(wrong(format_args!("job {job} belongs to user {user}"))),
+            None => Ok(()),
+        }
+    }
+
     fn enter(&mut self, request: &JobRequest) -> Result<Answer, Refusal> {
         request.check().map_err(wrong)?;
+        if request.memory > self.surroundings.most_memory() {
+            // All others in the queue would wait for ever.
+            return Err(wrong("no end of other jobs could give this job its memory"));
+        }
         if self.agent.is_some() {
             return Err(wrong("this connection has a job already"));
         }
@@ -194,7 +204,10 @@ impl Service<'_> {
             State::new(Topology::of_this_machine(&all), request.slice).numbered_from(first)
         })?;
         let cells = |state: &State| request.demand.request_within(state.topology(), &request.cpus, request.has_quota);
-        cells(&*table.state()?).map_err(wrong)?;
+        let state = table.state()?;
+        cells(&state).map_err(wrong)?;
+        // It would take time from the turns of that job.
+        request.with.map_or(Ok(()), |with| self.require_owner(&state, JobId(with)))?;
         let entering = |state: &State| Entering {
             agent: Identity::own(),
             command: request.command.clone(),
@@ -301,8 +314,7 @@ mod tests {
     use policy::gang::Gang;
 
     use super::*;
-    use crate::pds::Client as Connection;
-    use crate::pds::PdsError;
+    use crate::pds::{Client as Connection, PdsError, message};
 
     const OWNER: u32 = 54_101;
 
@@ -316,6 +328,10 @@ mod tests {
 
         fn available_memory(&self) -> u64 {
             0
+        }
+
+        fn most_memory(&self) -> Option<u64> {
+            Some(1 << 30)
         }
     }
 
@@ -376,6 +392,22 @@ mod tests {
             let first = if may { "changes job 1: Hold(true)" } else { "refused: job 1 belongs to user 54101" };
             assert_eq!(log[0], first);
         }
+    }
+
+    #[test]
+    fn a_job_with_the_turns_of_another_user_or_too_much_memory_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let _table = table(place.path());
+        let (_, log) = connect(place.path(), OWNER + 1, |mut stream| {
+            let along = JobRequest { with: Some(1), ..message::tests::request() };
+            let large = JobRequest { with: None, memory: Some(1 << 31), ..message::tests::request() };
+            for request in [along, large] {
+                send(&mut stream, Call::Enter(Box::new(request))).unwrap();
+                let _: Answer = receive(&mut BufReader::new(&stream), LONGEST_CALL).unwrap();
+            }
+        });
+        let memory = "refused: no end of other jobs could give this job its memory";
+        assert_eq!(log, ["refused: job 1 belongs to user 54101", memory]);
     }
 
     #[test]
