@@ -120,12 +120,12 @@ impl TurnPage {
         true
     }
 
-    /// Sleeps until the turn of others is over, or until `deadline`. Returns the time.
-    pub(crate) fn await_turn(&self, deadline: Option<Instant>) -> Instant {
+    /// Sleeps until the turn of others is over, or until `deadline`.
+    pub(crate) fn await_turn(&self, deadline: Option<Instant>) {
         loop {
             let now = sync::now();
             if deadline.is_some_and(|deadline| now >= deadline) || !self.park(now, deadline) {
-                return now;
+                return;
             }
         }
     }

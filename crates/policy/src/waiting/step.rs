@@ -22,7 +22,7 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Observation {
-    /// It has just arrived, and others are missing.
+    /// It has just arrived, or was asleep until its turn, and others are missing.
     Arrived,
     /// It has spun for this much running time. Time off the CPU does not count.
     Spun(Span),

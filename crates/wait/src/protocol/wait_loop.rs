@@ -112,22 +112,26 @@ impl<R: Recorder> Wait<'_, R> {
                 }
                 Decision::Block => {
                     let _asleep = waiter.inputs().load.then(machine::Asleep::begin);
-                    now = match (turn, page) {
+                    let ended = match (turn, page) {
                         // The awaited threads are of this job, so a team that goes on would take
-                        // time from another one.
-                        (Turn::OthersUntil(_), Some(page)) if self.threads > 0 => page.await_turn(until),
+                        // time from another one. In its turn they are there again at once.
+                        (Turn::OthersUntil(_), Some(page)) if self.threads > 0 => {
+                            page.await_turn(until);
+                            Observation::Arrived
+                        }
                         (Turn::OthersUntil(boundary), _) if waiter.spins_after_block() => {
                             awaited.sleep(Some(until.map_or(boundary, |until| until.min(boundary))));
-                            sync::now()
+                            Observation::Woken
                         }
                         _ => {
                             awaited.sleep(until);
-                            sync::now()
+                            Observation::Woken
                         }
                     };
+                    now = sync::now();
                     counts.blocks += 1;
                     counts.block_time += now.since(before);
-                    (Observation::Woken, awaited.poll())
+                    (ended, awaited.poll())
                 }
             };
             if occurred || self.deadline.is_some_and(|deadline| now >= deadline) {
@@ -305,9 +309,10 @@ mod tests {
         }
     }
 
-    /// Waits by a rule, from a spin in the own turn on, which ends soon. No switch follows. Returns
-    /// how long it spun and until when it slept, and the time from the boundary to its end.
-    fn wait_out_of_turn(rule: &str, threads: u32) -> (Span, Vec<Option<Span>>, Span) {
+    /// Waits by a rule, from a spin in the own turn on, which ends soon. No switch follows. The event
+    /// occurs after this time. Returns how long it spun and until when it slept, and the time from
+    /// the boundary to its end.
+    fn wait_out_of_turn(rule: &str, threads: u32, at: Span) -> (Span, Vec<Option<Span>>, Span) {
         let clock = ScriptedClock::start();
         let (written, page) = turn::tests::written();
         clock.take_turns_by(page);
@@ -328,7 +333,7 @@ mod tests {
             is_possible: None,
             deadline: None,
         };
-        let mut awaited = Later { slept: Vec::new(), at: begun + Span::from_millis(1) };
+        let mut awaited = Later { slept: Vec::new(), at: begun + at };
         wait.run(&mut awaited, &mut waiting.waiter(), &mut ()).unwrap();
         counters.add_to(&mut sum);
         let from = |until: Instant| until.since(begun);
@@ -337,9 +342,12 @@ mod tests {
 
     #[test]
     fn the_wait_of_a_team_ends_in_its_turn_whatever_the_rule() {
-        for rule in ["always-spin", "always-yield", "owner-running", "cs", "adaptive"] {
-            let (spun, slept, after) = wait_out_of_turn(rule, 2);
-            assert!(spun < Span::from_micros(100), "{rule}: {spun}");
+        let rules = ["always-spin", "always-yield", "owner-running", "cs", "adaptive"];
+        // Others arrive at once, or only when its turn has come: then the rule decides anew.
+        let times = [(1_000, 100), (61_600, 1_000)].map(|(at, spun)| (Span::from_micros(at), Span::from_micros(spun)));
+        for (rule, (at, most)) in rules.into_iter().flat_map(|rule| times.map(|times| (rule, times))) {
+            let (spun, slept, after) = wait_out_of_turn(rule, 2, at);
+            assert!(spun < most, "{rule}: {spun}");
             assert_eq!(slept, [], "{rule}: what it waits for does not wake it");
             // As no switch follows, there are no turns any more after two slices.
             assert!(after > Span::from_millis(40) && after < Span::from_millis(42), "{rule}: {after}");
@@ -350,7 +358,7 @@ mod tests {
     fn a_wait_for_unknown_threads_out_of_its_turn_blocks_and_is_repeated_in_it_by_rules_that_never_block() {
         let boundary = Some(Span::from_millis(20));
         for (rule, until) in [("always-spin", boundary), ("always-yield", boundary), ("cs", None), ("adaptive", None)] {
-            let (spun, slept, _) = wait_out_of_turn(rule, 0);
+            let (spun, slept, _) = wait_out_of_turn(rule, 0, Span::from_millis(1));
             assert!(spun <= Span::from_micros(250), "{rule}: {spun}");
             assert_eq!(slept[0], until, "{rule}");
         }
