@@ -1,13 +1,15 @@
 //! `rowlock paper`: runs a figure of a paper and compares it with the paper.
 
 mod fg;
+mod on_host;
+mod starts;
 pub(crate) mod threads;
 mod today;
 
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use measure::experiment::FinishedExperiment;
 use measure::folder::{self, Folder};
 use measure::manifest::{Manifest, ScenarioFile};
@@ -23,10 +25,12 @@ use scenario::Scenario;
 use scenario::result::World;
 
 use crate::arguments;
-use crate::output::{print, print_as};
+use crate::output::{print, print_as, print_notes};
+use crate::paper::starts::Starts;
 use crate::results::{finish, result_of, run_experiment};
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
+use crate::{calibrate, run};
 
 /// Runs a paper and prints how close the result is, or lists all papers.
 pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
@@ -36,8 +40,9 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let paper = Paper::named(name).ok_or_else(|| Stop::Input(anyhow!("there is no paper `{name}`")))?;
     refuse_options_of_others(paper, arguments)?;
     match paper.study {
+        Study::Figure(_) if arguments.world == World::Host => on_host::run(paper, arguments),
         Study::Figure(files) if arguments.scenario => show(files, arguments),
-        Study::Figure(files) => run(paper, files, arguments),
+        Study::Figure(files) => simulated(paper, files, arguments),
         Study::Example => draw_example(paper, arguments),
         Study::Today => today::run(paper, arguments),
         Study::Fg(experiment) => fg::run(paper, experiment, arguments),
@@ -55,7 +60,7 @@ fn refuse_options_of_others(paper: &Paper, arguments: &arguments::paper::Paper) 
             .map(|option| format!("{option} is for simulated papers; {name} is measured on this machine"))
             .or(threads.map(|option| format!("{option} is for threads/... papers; {name} sorts"))),
         Study::Threads(_) => sorting
-            .or(change.map(|_| "--scheduler or --waiting"))
+            .or(change.map(|_| "--scheduler, --waiting or --world"))
             .map(|option| format!("{option} is not for {name}, which measures threads on this machine")),
         Study::Figure(_) | Study::Today | Study::Example => sorting
             .map(|option| format!("{option} is for fg/... papers; {name} is simulated"))
@@ -98,13 +103,35 @@ fn show(files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), S
     print(&scenario.to_toml())
 }
 
-fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+fn simulated(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+    let (scenario, expected) = read_changed(files, arguments.changes())?;
+    judge(paper, arguments, Figure { scenario, expected, name: files.name, text: files.scenario, is_of_starts: false })
+}
+
+/// A figure to run.
+struct Figure<'a> {
+    scenario: Scenario,
+    expected: Expected,
+    /// The name of the scenario's file, and its text without the changes of the command line.
+    name: &'a str,
+    text: &'a str,
+    /// Whether its jobs are started by `rowlock prun`.
+    is_of_starts: bool,
+}
+
+/// Runs a figure and judges it.
+fn judge(paper: &Paper, arguments: &arguments::paper::Paper, figure: Figure<'_>) -> Result<(), Stop> {
+    let Figure { mut scenario, expected, name, text, is_of_starts } = figure;
     let changes = arguments.changes();
-    let (mut scenario, expected) = read_changed(files, changes)?;
     scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
     scenario.experiment.seed = arguments.seed.unwrap_or(scenario.experiment.seed);
-    let file = ScenarioFile::new(files.name, files.scenario.as_bytes(), &scenario);
-    let Simulation { finished, mut folder, worlds, signals } = simulate(paper, arguments, &scenario, file)?;
+    let file = ScenarioFile::new(name, text.as_bytes(), &scenario);
+    let done = if is_of_starts {
+        start_jobs(paper, arguments, &scenario, file)
+    } else {
+        simulate(paper, arguments, &scenario, file)
+    };
+    let Simulation { finished, mut folder, worlds, signals } = done?;
     let FinishedExperiment { report, manifest, mut histories, error, .. } = finished;
 
     let mut evidence = Evidence::new(&scenario, &report.runs);
@@ -113,7 +140,7 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
         evidence = searched.or_failed()?;
         // After an interruption, the patterns found so far are shown.
         let measure = expected.figure.measure;
-        let _ = patterns::show(&mut histories, &evidence, measure, &worlds, signals.cancel());
+        let _ = worlds.map(|worlds| patterns::show(&mut histories, &evidence, measure, &worlds, signals.cancel()));
     }
     let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
     let page = papers::figure::page::render(&judgement, &manifest, &histories);
@@ -133,15 +160,17 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     }
 }
 
-/// A finished simulation, with its surroundings.
+/// A finished simulation, or measurement, with its surroundings.
 struct Simulation {
     finished: FinishedExperiment,
     folder: Folder,
-    worlds: TwoWorlds,
+    /// `None` if jobs were only started.
+    worlds: Option<TwoWorlds>,
     signals: Signals,
 }
 
-/// Simulates a scenario and writes the runs into the folder of results.
+/// Simulates a scenario, or measures it on this machine, and writes the runs into the folder of
+/// results.
 fn simulate(
     paper: &Paper,
     arguments: &arguments::paper::Paper,
@@ -150,11 +179,32 @@ fn simulate(
 ) -> Result<Simulation, Stop> {
     let started = Timestamp::of(SystemTime::now());
     let signals = Signals::catch()?;
-    let worlds = TwoWorlds::new(None, arguments.workers);
+    let chosen = &[arguments.world];
+    let calibration = (arguments.world == World::Host).then(|| calibrate::load(false)).transpose()?;
+    print_notes(calibration.as_ref().map_or(&[], |calibration| &calibration.notes));
+    let worlds = TwoWorlds::new(calibration.clone().map(run::host).transpose()?, arguments.workers);
+    worlds.check(scenario, chosen)?;
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let manifest = Manifest { scenario: Some(file), ..Manifest::begin(paper.name, &[World::Sim], started) };
+    let manifest = Manifest { scenario: Some(file), calibration, ..Manifest::begin(paper.name, chosen, started) };
     let finished = run_experiment(scenario.clone(), None, &worlds, &mut folder, manifest, &signals)?;
-    Ok(Simulation { finished, folder, worlds, signals })
+    Ok(Simulation { finished, folder, worlds: Some(worlds), signals })
+}
+
+/// Starts the jobs of a scenario on this machine by `rowlock prun`, as [`simulate`].
+fn start_jobs(
+    paper: &Paper,
+    arguments: &arguments::paper::Paper,
+    scenario: &Scenario,
+    file: ScenarioFile,
+) -> Result<Simulation, Stop> {
+    let started = Timestamp::of(SystemTime::now());
+    let signals = Signals::catch()?;
+    let starts =
+        Starts { program: std::env::current_exe().context("cannot find this program's own file").or_failed()? };
+    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
+    let manifest = Manifest { scenario: Some(file), ..Manifest::begin(paper.name, &[World::Host], started) };
+    let finished = run_experiment(scenario.clone(), None, &starts, &mut folder, manifest, &signals)?;
+    Ok(Simulation { finished, folder, worlds: None, signals })
 }
 
 fn read(files: FigureFiles) -> Result<(Scenario, Expected), Stop> {

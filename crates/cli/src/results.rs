@@ -9,7 +9,7 @@ use measure::manifest::{Ending, Manifest};
 use measure::precision::StoppingRule;
 use measure::results::ExperimentReport;
 use measure::timestamp::Timestamp;
-use measure::two_worlds::TwoWorlds;
+use measure::world::Worlds;
 use scenario::Scenario;
 
 use crate::output::print_message;
@@ -56,7 +56,7 @@ fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
 pub(crate) fn run_experiment(
     scenario: Scenario,
     until: Option<StoppingRule>,
-    worlds: &TwoWorlds,
+    worlds: &impl Worlds,
     folder: &mut Folder,
     manifest: Manifest,
     signals: &Signals,

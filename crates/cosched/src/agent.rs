@@ -105,7 +105,7 @@ pub struct Agent {
 /// State of the agent that its thread shares with the process's main thread.
 #[derive(Debug)]
 struct Shared {
-    table: Table,
+    table: Arc<Table>,
     job: JobId,
     list: ProcessList,
     is_ending: AtomicBool,
@@ -134,11 +134,12 @@ impl Agent {
     /// # Errors
     /// [`AgentError`]. The job is not in the table then.
     pub fn enter(
-        table: Table,
+        table: impl Into<Arc<Table>>,
         mechanism: Option<StopChoice>,
         entering: impl Fn(&State) -> Entering,
         waiting: &mut dyn Waiting,
     ) -> Result<Agent, AgentError> {
+        let table = table.into();
         // One that comes as soon as the job is in the table must end the wait, too.
         let requests = queue::catch_requests()?;
         let job = table.update(|state, now| {
@@ -306,8 +307,6 @@ struct Watch<'a> {
     uses: TurnUse,
     /// The last switch has to be repeated.
     again: bool,
-    /// The version at its last switch. If it is new, the switch is not that of a boundary.
-    version: u64,
     /// The claim of another agent, and when it was first seen.
     seen: Option<(Claim, Instant)>,
     /// How long that claim may last.
@@ -337,7 +336,6 @@ impl<'a> Watch<'a> {
             observer: Observer::default(),
             uses: TurnUse::default(),
             again: false,
-            version: 0,
             seen: None,
             patience: PATIENCE,
             was_stopped: false,
@@ -422,15 +420,19 @@ impl<'a> Watch<'a> {
             None
         });
         let boundary = state.next_boundary(now);
-        let is_first = !self.again && self.version == version;
+        // If the last switch was for another version, this one is not that of a boundary.
+        let is_of_boundary = !self.again && self.page.switched() >> 32 == version >> 32;
         self.again = !self.page.claims().finish(claim, turn(version, boundary));
-        if is_first {
-            self.page.duration().count(clock::now().since(now));
+        if is_of_boundary {
+            let done = clock::now();
+            self.page.duration().count(done.since(now));
             skew.into_iter().for_each(|skew| self.page.skew().count(skew));
-            let begun = boundary.map(|boundary| Instant::ZERO + boundary.since(Instant::ZERO + state.slice()));
-            begun.into_iter().for_each(|begun| self.page.lateness().count(now.since(begun)));
+            if let Some(begun) = boundary.map(|boundary| Instant::ZERO + boundary.since(Instant::ZERO + state.slice()))
+            {
+                self.page.lateness().count(now.since(begun));
+                self.page.delay().count(done.since(begun));
+            }
         }
-        self.version = version;
         Ok(())
     }
 

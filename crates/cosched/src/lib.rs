@@ -33,4 +33,4 @@ pub use mechanisms::{Obstacle, find_stop_mechanism};
 pub use queue::Waiting;
 pub use restraint::{Hint, LowerBy, StopBy, StopChoice, StopMechanism};
 pub use state::{Client, Entering, Job, SLICES, State, StateError};
-pub use table::{Quantiles, Table, TableError, Times, VARIABLE, place};
+pub use table::{Delay, Quantiles, Table, TableError, Times, VARIABLE, place};

@@ -22,7 +22,8 @@ const LATEST: usize = 2;
 const LATENESS: usize = 8;
 const DURATION: usize = LATENESS + Histogram::BUCKETS;
 const SKEW: usize = DURATION + Histogram::BUCKETS;
-const WORDS: usize = SKEW + Histogram::BUCKETS;
+const DELAY: usize = SKEW + Histogram::BUCKETS;
+const WORDS: usize = DELAY + Moments::SUMS;
 /// The places of the words of 32 bits, in bytes.
 const CHANGES: usize = WORDS * size_of::<u64>();
 const LEFT_QUEUE: usize = CHANGES + size_of::<u32>();
@@ -49,6 +50,11 @@ impl Page {
 
     pub(crate) fn claims(&self) -> Claims<'_, AtomicU64> {
         Claims { claim: &self.words[CLAIM], switched: &self.words[SWITCHED] }
+    }
+
+    /// The turn that the last finished switch has begun.
+    pub(crate) fn switched(&self) -> u64 {
+        self.words[SWITCHED].load(SeqCst)
     }
 
     /// The latest version of the table.
@@ -111,7 +117,39 @@ impl Page {
 
     /// How long switches took from the first process that they let run again to the last.
     pub(crate) fn skew(&self) -> Histogram<'_> {
-        Histogram(&self.words[SKEW..WORDS])
+        Histogram(&self.words[SKEW..DELAY])
+    }
+
+    /// The times from a boundary to the end of its switch.
+    pub(crate) fn delay(&self) -> Moments<'_> {
+        Moments(&self.words[DELAY..WORDS])
+    }
+}
+
+/// Sums of times and of their squares, in units of 100 ns so that they hardly ever overflow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moments<'a>(&'a [AtomicU64]);
+
+impl Moments<'_> {
+    /// The number of times, their sum, and that of their squares.
+    const SUMS: usize = 3;
+    const UNIT: u64 = 100;
+
+    pub(crate) fn count(&self, time: Span) {
+        let time = time.as_nanos() / Self::UNIT;
+        for (word, of_time) in self.0.iter().zip([1, time, time.saturating_mul(time)]) {
+            word.fetch_add(of_time, Relaxed);
+        }
+    }
+
+    /// The number of times, their mean, and their standard deviation. `None` without times.
+    pub(crate) fn read(&self) -> Option<(u64, Span, Span)> {
+        let [number, sum, squares] = [0, 1, 2].map(|at: usize| self.0[at].load(Relaxed));
+        let of_all = |sum: u64| sum as f64 / number as f64;
+        let mean = of_all(sum);
+        let deviation = (of_all(squares) - mean * mean).max(0.0).sqrt();
+        let span = |units: f64| Span::from_nanos((units * Self::UNIT as f64) as u64);
+        (number > 0).then(|| (number, span(mean), span(deviation)))
     }
 }
 
@@ -147,6 +185,17 @@ impl Histogram<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_those_of_all_times() {
+        let words: [AtomicU64; Moments::SUMS] = Default::default();
+        let moments = Moments(&words);
+        assert_eq!(moments.read(), None);
+        for micros in [2, 4, 4, 4, 5, 5, 7, 9] {
+            moments.count(Span::from_micros(micros));
+        }
+        assert_eq!(moments.read(), Some((8, Span::from_micros(5), Span::from_micros(2))));
+    }
 
     #[test]
     fn quantiles_are_upper_bounds_of_their_buckets() {

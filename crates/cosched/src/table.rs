@@ -26,7 +26,7 @@ const PLACE: &str = "/dev/shm";
 /// The variable that names another one.
 pub const VARIABLE: &str = "ROWLOCK_TABLE";
 /// The name of the file with the shared words. It ends with the version of its format.
-const PAGE: &str = "page-3";
+const PAGE: &str = "page-4";
 /// The largest version of a table, in bytes.
 const LARGEST: u64 = 16 << 20;
 
@@ -49,6 +49,20 @@ pub struct Times {
     pub duration: Quantiles,
     /// How long they took from the first process that they let run again to the last.
     pub skew: Quantiles,
+    /// From their boundaries to their ends. `None` without switches.
+    pub delay: Option<Delay>,
+}
+
+/// The times from boundaries to the ends of their switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delay {
+    /// The number of switches.
+    pub switches: u64,
+    /// Their mean.
+    pub mean: Span,
+    /// Their standard deviation.
+    pub deviation: Span,
 }
 
 /// Upper bounds of quantiles, to within a factor of two. `None` without switches.
@@ -100,7 +114,21 @@ impl Table {
     /// # Errors
     /// [`TableError`].
     pub fn enter(place: &Path, empty: impl FnOnce() -> State) -> Result<Table, TableError> {
-        let folder = SharedFolder::enter(place, &SharedFolder::common_name());
+        Table::enter_named(place, &SharedFolder::common_name(), empty)
+    }
+
+    /// Creates a table of this process alone in a folder. Others do not find it.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn create_own(place: &Path, empty: impl FnOnce() -> State) -> Result<Table, TableError> {
+        static TABLES: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), TABLES.fetch_add(1, Relaxed));
+        Table::enter_named(place, &format!("{}-{process}-{number}", SharedFolder::common_name()), empty)
+    }
+
+    fn enter_named(place: &Path, name: &str, empty: impl FnOnce() -> State) -> Result<Table, TableError> {
+        let folder = SharedFolder::enter(place, name);
         let table = Table::open(folder.map_err(|why| folder_error(place, why))?)?;
         if table.page.latest() == 0 {
             let first = Version::first();
@@ -155,7 +183,7 @@ impl Table {
     }
 
     /// The times of the switches of all jobs since the table was made.
-    fn times(&self) -> Times {
+    pub fn times(&self) -> Times {
         let quantiles = |histogram: Histogram<'_>| Quantiles {
             median: histogram.quantile(500),
             of_90_percent: histogram.quantile(900),
@@ -164,6 +192,7 @@ impl Table {
             lateness: quantiles(self.page.lateness()),
             duration: quantiles(self.page.duration()),
             skew: quantiles(self.page.skew()),
+            delay: self.page.delay().read().map(|(switches, mean, deviation)| Delay { switches, mean, deviation }),
         }
     }
 

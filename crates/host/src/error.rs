@@ -27,9 +27,12 @@ pub enum Error {
     /// All jobs are endless.
     #[error("all jobs are endless, so the run would never end: give at least one of them `work`")]
     Endless,
-    /// The machine of the scenario has cells, and this machine has none.
-    #[error("only the simulator has machines with cells: add `--world sim`")]
-    Cells,
+    /// The jobs are to share cells in a way that this machine does not have.
+    #[error("only the simulator has {0}; add `--world sim`")]
+    OnlySimulated(String),
+    /// The table of turns cannot be used.
+    #[error(transparent)]
+    Turns(Box<dyn std::error::Error + Send + Sync>),
     /// A job, its command or its process failed.
     #[error("job `{job}`: {why}")]
     Failed {
@@ -58,7 +61,8 @@ impl Error {
     /// Whether the scenario asks for something that this machine lacks, as opposed to a failure
     /// during the run.
     pub fn is_input(&self) -> bool {
-        matches!(self, Error::Refused { .. } | Error::TooManyThreads { .. } | Error::Endless | Error::Cells)
+        use Error::{Endless, OnlySimulated, Refused, TooManyThreads};
+        matches!(self, Refused { .. } | TooManyThreads { .. } | Endless | OnlySimulated(_))
     }
 
     /// Makes an error of a job.

@@ -22,7 +22,13 @@ type ProgramError = Box<dyn std::error::Error>;
 
 /// Replies that the job is prepared, with the ids of its computing threads.
 fn reply_ready(threads: Vec<i32>) -> Result<(), Failure> {
-    reply(&Reply::Ready { threads }).map_err(Failure::io("cannot reply"))
+    reply(&Reply::Ready { process: std::process::id(), threads }).map_err(Failure::io("cannot reply"))
+}
+
+/// A time that was read from the clock of requests.
+fn begun(at: policy::Instant) -> Instant {
+    let now = Instant::now();
+    now.checked_sub(cosched::now().since(at).into()).unwrap_or(now)
 }
 
 /// Waits for the next request. Returns `None` if the run is gone.
@@ -49,8 +55,8 @@ fn serve_program<T: Send + 'static>(
     }
     // Threads that still run are not joined: they end with the process.
     while let Some(request) = next_request(&mut requests)? {
-        if request == Request::Go {
-            let _ = started.set(Instant::now());
+        if let Request::Go(at) = request {
+            let _ = started.set(begun(at));
         }
     }
     Ok(())

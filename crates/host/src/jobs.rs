@@ -12,12 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use scenario::JobKind;
 use scenario::result::JobOutcome;
+use sys::containment::{Contained, Manner, contain_in};
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
 use crate::error::Error;
 use crate::event_log::EventLog;
 use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Request, send};
 use crate::timeline::Sampler;
+use crate::turns::{JobTurns, Turns};
 
 /// The time between two checks whether the run was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
@@ -41,15 +43,50 @@ pub(crate) struct Job {
     pub(crate) started: bool,
     /// Whether the process runs a command, which it ends with itself.
     has_command: bool,
-    process: Child,
+    process: Process,
+    /// The id of the process that has the computing threads, once the job is ready.
+    id: u32,
+    /// Its turns, if it takes any. They end after the process.
+    turns: Option<JobTurns>,
+    /// Whether it goes on after it has finished.
+    keeps_running: bool,
     /// `None` once it is closed, which tells the job to end.
     requests: Option<ChildStdin>,
     replies: MessageReader<ChildStdout, Reply>,
 }
 
+/// The process that was started for a job.
+enum Process {
+    Plain(Child),
+    /// With a keeper: as a job that takes turns, it may be stopped when the run is killed.
+    Kept(Contained),
+}
+
+impl Process {
+    fn child(&mut self) -> &mut Child {
+        match self {
+            Process::Plain(child) => child,
+            Process::Kept(contained) => contained.process(),
+        }
+    }
+
+    fn start(command: &mut Command, turns: Option<&JobTurns>) -> io::Result<Process> {
+        match turns {
+            None => {
+                end_with_this_thread(command, RequestsToEnd::Ignore);
+                Ok(Process::Plain(command.spawn()?))
+            }
+            Some(turns) => {
+                let lifeline = contain_in(command, Manner::Background, &turns.groups())?;
+                Ok(Process::Kept(Contained::new(command.spawn()?, lifeline)))
+            }
+        }
+    }
+}
+
 impl Job {
     /// Starts the process that executes `order`.
-    fn start(program: &Path, order: &Order) -> Result<Job, Error> {
+    fn start(program: &Path, order: &Order, turns: Option<JobTurns>) -> Result<Job, Error> {
         let scenario::Job { name, kind, .. } = &order.job;
         let failed = |why: io::Error| {
             // EAGAIN: a process limit that could not be read beforehand.
@@ -61,9 +98,9 @@ impl Job {
         command.args([JOB, name]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // The scenario decides the structure of its pipelines, not the user's environment.
         command.env_remove(pipeline::environment::STRUCTURE);
-        end_with_this_thread(&mut command, RequestsToEnd::Ignore);
-        let mut process = command.spawn().map_err(failed)?;
-        let (requests, replies) = (process.stdin.take(), process.stdout.take().map(MessageReader::new));
+        let mut process = Process::start(&mut command, turns.as_ref()).map_err(failed)?;
+        let child = process.child();
+        let (requests, replies) = (child.stdin.take(), child.stdout.take().map(MessageReader::new));
         let Some(replies) = replies else { return Err(failed(io::ErrorKind::BrokenPipe.into())) };
         let mut job = Job {
             name: name.clone(),
@@ -76,6 +113,9 @@ impl Job {
             started: false,
             has_command: matches!(kind, JobKind::Command { .. }),
             process,
+            id: 0,
+            turns,
+            keeps_running: order.keep_running,
             requests,
             replies,
         };
@@ -88,9 +128,31 @@ impl Job {
         self.endless && self.arrival.is_zero()
     }
 
-    /// The id of its process.
+    /// The id of the process that has its threads, once it is ready.
     pub(crate) fn process(&self) -> u32 {
-        self.process.id()
+        self.id
+    }
+
+    /// Binds its threads to its cells, if it has any.
+    fn bind(&self) -> Result<(), Error> {
+        let threads = self.threads.as_deref().unwrap_or_default();
+        self.turns.as_ref().map_or(Ok(()), |turns| turns.bind(&self.name, self.id, threads))
+    }
+
+    /// Lets it begin.
+    fn go(&mut self) -> Result<(), Error> {
+        let now = cosched::now();
+        if let (Some(turns), Process::Kept(process)) = (&mut self.turns, &self.process) {
+            turns.start(&self.name, process.id())?;
+        }
+        self.send(&Request::Go(now))
+    }
+
+    /// Takes its outcome.
+    fn finish(&mut self, outcome: JobOutcome) -> Result<(), Error> {
+        self.outcome = Some(outcome);
+        let turns = self.turns.as_ref().filter(|_| !self.keeps_running);
+        turns.map_or(Ok(()), |turns| turns.finish(&self.name))
     }
 
     /// Sends the job its order or a request.
@@ -113,10 +175,10 @@ impl Job {
         let more = self.replies.fill().map_err(|why| failed(self, why))?;
         while let Some(reply) = self.replies.pop() {
             match reply.map_err(|why| failed(self, why))? {
-                Reply::Ready { threads } => self.threads = Some(threads),
+                Reply::Ready { process, threads } => (self.id, self.threads) = (process, Some(threads)),
                 Reply::Recorded(record) => self.record = record,
                 Reply::EventLog(piece) => self.add_log_piece(piece),
-                Reply::Finished(outcome) => self.outcome = Some(*outcome),
+                Reply::Finished(outcome) => self.finish(*outcome)?,
                 Reply::Failed(Failure { message, is_input }) => {
                     return Err(Error::of_job(&self.name, message, is_input));
                 }
@@ -134,82 +196,112 @@ impl Job {
 
     /// The error for a process that ended without a request.
     fn unexpected_end(&mut self) -> Error {
-        let status = self.process.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
+        let status = self.process.child().wait().map_or_else(|why| why.to_string(), |status| status.to_string());
         Error::of_job(&self.name, format!("its process ended before the job did, with {status}"), false)
     }
 
     /// Tells the process to end, and does not wait for it.
     fn disconnect(&mut self) {
+        // It must be able to react.
+        self.turns.iter().for_each(JobTurns::release);
         self.requests = None;
-        // Killing the process of a command would end the command as well, but nothing could wait
-        // for that.
-        if !self.has_command {
-            let _ = self.process.kill();
+        match &mut self.process {
+            Process::Kept(process) => process.end(),
+            // Killing the process of a command would end the command as well, but nothing could
+            // wait for that.
+            Process::Plain(process) if !self.has_command => drop(process.kill()),
+            Process::Plain(_) => {}
         }
+    }
+
+    /// Ends the process and waits for it. Fails if the job has not taken its turns.
+    fn end(&mut self) -> Result<(), Error> {
+        self.disconnect();
+        // It may write more than its pipe holds.
+        while self.replies.fill().unwrap_or(false) {}
+        let _ = self.process.child().wait();
+        self.turns.take().map_or(Ok(()), |turns| turns.leave(&self.name))
     }
 }
 
 impl Drop for Job {
-    /// Ends the process and waits for it.
     fn drop(&mut self) {
-        self.disconnect();
-        // It may write more than its pipe holds.
-        while self.replies.fill().unwrap_or(false) {}
-        let _ = self.process.wait();
+        let _ = self.end();
     }
 }
 
 /// All jobs of a run. Dropping them ends them and waits for them.
-pub(crate) struct Jobs(pub(crate) Vec<Job>);
+pub(crate) struct Jobs {
+    pub(crate) jobs: Vec<Job>,
+    /// The table of their turns, if they take any.
+    pub(crate) turns: Option<Turns>,
+}
 
 impl Jobs {
     /// Starts the processes of all jobs and waits until all are ready.
-    pub(crate) fn start(program: &Path, orders: &[Order], cancel: &AtomicBool) -> Result<Jobs, Error> {
-        let mut jobs = Jobs(Vec::new());
+    pub(crate) fn start(
+        program: &Path,
+        orders: &[Order],
+        turns: Option<Turns>,
+        cancel: &AtomicBool,
+    ) -> Result<Jobs, Error> {
+        let mut jobs = Jobs { jobs: Vec::new(), turns };
         for order in orders {
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
-            jobs.0.push(Job::start(program, order).map_err(|why| cancelled_or(why, cancel))?);
+            let turns = jobs.turns.as_ref().map(|turns| turns.enter(order)).transpose()?;
+            jobs.jobs.push(Job::start(program, order, turns).map_err(|why| cancelled_or(why, cancel))?);
         }
         jobs.wait_until(cancel, None, None, |jobs| jobs.iter().all(|job| job.threads.is_some()).then_some(()))?;
+        jobs.jobs.iter().try_for_each(Job::bind)?;
         Ok(jobs)
     }
 
     /// Sends a request to all endless jobs.
     pub(crate) fn send_to_endless(&mut self, request: Request) -> Result<(), Error> {
-        self.0.iter_mut().filter(|job| job.endless).try_for_each(|job| job.send(&request))
+        self.jobs.iter_mut().filter(|job| job.endless).try_for_each(|job| job.send(&request))
     }
 
     /// Starts the endless jobs that arrive at the beginning, ahead of the others.
     pub(crate) fn start_endless_early(&mut self) -> Result<(), Error> {
-        let mut early = self.0.iter_mut().filter(|job| job.starts_early());
-        early.try_for_each(|job| job.send(&Request::Go))
+        let mut early = self.jobs.iter_mut().filter(|job| job.starts_early());
+        early.try_for_each(Job::go)
     }
 
     /// Starts the jobs that have arrived by now, in a run that began at `start`. Endless jobs begin
     /// to count. Returns when the next job arrives.
     pub(crate) fn start_arrived(&mut self, start: Instant) -> Result<Option<Instant>, Error> {
         let since = start.elapsed();
-        for job in self.0.iter_mut().filter(|job| !job.started && job.arrival <= since) {
+        for job in self.jobs.iter_mut().filter(|job| !job.started && job.arrival <= since) {
             job.started = true;
             if !job.starts_early() {
-                job.send(&Request::Go)?;
+                job.go()?;
             }
             if job.endless {
                 job.send(&Request::Count)?;
             }
         }
-        let next = self.0.iter().filter(|job| !job.started).map(|job| job.arrival).min();
+        let next = self.jobs.iter().filter(|job| !job.started).map(|job| job.arrival).min();
         Ok(next.map(|next| start + next))
     }
 
     /// Ends endless jobs, including those that have not started.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
-        for job in self.0.iter_mut().filter(|job| job.endless && !job.started && !job.arrival.is_zero()) {
-            job.send(&Request::Go)?;
+        for job in self.jobs.iter_mut().filter(|job| job.endless && !job.started && !job.arrival.is_zero()) {
+            job.go()?;
         }
+        self.jobs.iter().filter(|job| job.endless).filter_map(|job| job.turns.as_ref()).for_each(JobTurns::release);
         self.send_to_endless(Request::Stop)
+    }
+
+    /// Ends all jobs.
+    ///
+    /// # Errors
+    /// If one has not taken its turns.
+    pub(crate) fn end(mut self) -> Result<(), Error> {
+        self.jobs.iter_mut().for_each(Job::disconnect);
+        self.jobs.iter_mut().try_for_each(Job::end)
     }
 
     /// Receives replies until `done` returns a value, and takes samples meanwhile. In a run that
@@ -225,7 +317,8 @@ impl Jobs {
         done: impl Fn(&[Job]) -> Option<T>,
     ) -> Result<T, Error> {
         loop {
-            if let Some(answer) = done(&self.0) {
+            self.turns.iter_mut().for_each(Turns::look);
+            if let Some(answer) = done(&self.jobs) {
                 return Ok(answer);
             }
             let next = start.map_or(Ok(None), |start| self.start_arrived(start))?;
@@ -250,7 +343,7 @@ impl Jobs {
     fn receive(&mut self, cancel: &AtomicBool, due: Option<Instant>) -> Result<(), Error> {
         let timeout = due.map_or(CANCEL_CHECK, |due| due.saturating_duration_since(Instant::now()).min(CANCEL_CHECK));
         for index in self.wait_for_replies(timeout)? {
-            let job = &mut self.0[index];
+            let job = &mut self.jobs[index];
             if !job.receive().map_err(|why| cancelled_or(why, cancel))? {
                 return Err(cancelled_or(job.unexpected_end(), cancel));
             }
@@ -260,7 +353,7 @@ impl Jobs {
 
     /// Waits for replies, for at most `timeout`. Returns the indices of the jobs that replied.
     fn wait_for_replies(&self, timeout: Duration) -> Result<Vec<usize>, Error> {
-        let replies = self.0.iter().map(|job| job.replies.descriptor());
+        let replies = self.jobs.iter().map(|job| job.replies.descriptor());
         let mut watched: Vec<_> = replies.map(|replies| PollFd::new(replies, PollFlags::IN)).collect();
         match poll(&mut watched, Timespec::try_from(timeout).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -273,7 +366,7 @@ impl Jobs {
 impl Drop for Jobs {
     fn drop(&mut self) {
         // Tell all jobs to end before waiting for any of them.
-        self.0.iter_mut().for_each(Job::disconnect);
+        self.jobs.iter_mut().for_each(Job::disconnect);
     }
 }
 
@@ -303,7 +396,10 @@ mod tests {
             arrival: Duration::ZERO,
             started: false,
             has_command: false,
-            process,
+            process: Process::Plain(process),
+            id: 0,
+            turns: None,
+            keeps_running: false,
             requests,
             replies,
         };

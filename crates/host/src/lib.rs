@@ -16,6 +16,7 @@ mod protocol;
 mod run;
 mod scheduling;
 mod timeline;
+mod turns;
 mod workload;
 
 pub use calibration::{HostCalibration, load_or_measure, twin};
@@ -24,4 +25,5 @@ pub use machine::Machine;
 pub use protocol::Recording;
 pub use run::{Host, HostRun, JobEventLogs};
 pub use timeline::StateSample;
+pub use turns::{cells, only_simulated};
 pub use workload::Rate;

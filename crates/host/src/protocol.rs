@@ -7,7 +7,7 @@
 //!   run                                     job
 //!    | -- Order ---------------------------> |    the job's task
 //!    | <--------------------------- Ready -- |    every thread waits at the gate
-//!    | -- Go ------------------------------> |
+//!    | -- Go ------------------------------> |    with the time
 //!    | -- Count ---------------------------> |    endless jobs: count from here
 //!    | <-------- Recorded, if requested ---- |
 //!    | <-------- EventLog, if requested ---- |    many times
@@ -72,7 +72,9 @@ pub enum Recording {
 /// A request to a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    Go,
+    /// The job begins, and its completion time counts from this time on `CLOCK_MONOTONIC`: it may be
+    /// the turn of others when it reads this.
+    Go(policy::Instant),
     Count,
     Stop,
 }
@@ -80,8 +82,9 @@ pub(crate) enum Request {
 /// A reply of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// The job is prepared: the ids of its computing threads.
+    /// The job is prepared: the ids of its process and of its computing threads.
     Ready {
+        process: u32,
         threads: Vec<i32>,
     },
     /// The questions to its waiting rule and the decisions, before it finishes.

@@ -19,6 +19,7 @@ use crate::machine::idle_time;
 use crate::protocol::{Order, Recording};
 use crate::scheduling;
 use crate::timeline::{Sampler, StateSample};
+use crate::turns::{self, Turns, only_simulated};
 
 /// The time that endless jobs run before the others start, in which the kernel spreads them over
 /// the CPUs.
@@ -67,7 +68,7 @@ pub struct JobEventLogs {
 impl Host {
     /// Refuses what this machine cannot do, before anything starts: missing commands, more threads
     /// than the limits allow, nice values, CPUs and slices that the kernel does not grant,
-    /// machines with cells, messages, and settings without a job that ends.
+    /// ways to share cells, messages, and settings without a job that ends.
     ///
     /// # Errors
     /// Only errors for which [`Error::is_input`] is true.
@@ -75,25 +76,24 @@ impl Host {
         if setting.jobs.iter().all(|job| job.kind.is_endless()) {
             return Err(Error::Endless);
         }
-        if setting.machine.cells.is_some() {
-            return Err(Error::Cells);
+        if let Some(what) = only_simulated(setting) {
+            return Err(Error::OnlySimulated(what));
         }
         for job in &setting.jobs {
             let refused = |why| Error::Refused { job: job.name.clone(), why };
             scheduling::check(&job.attributes).map_err(refused)?;
-            if let JobKind::Message(_) = job.kind {
-                return Err(refused("only the simulator runs jobs of kind `message`: add `--world sim`".to_owned()));
-            }
             if let JobKind::Command { argv, .. } = &job.kind {
                 check_command(argv.first().map_or("", String::as_str)).map_err(refused)?;
             }
         }
         // Each job has a process with two threads besides those that compute. A command has a
-        // keeper and at least one more process.
+        // keeper and at least one more process. Turns take a keeper, an agent, and two processes
+        // that succeed the agent.
         let cpus = self.calibration.machine.cpus;
+        let of_turns = if setting.coscheduling.is_some() { 4 } else { 0 };
         let threads_of = |kind: &JobKind| match kind {
-            JobKind::Command { .. } => 3,
-            kind => u64::from(kind.threads(cpus)) + 2,
+            JobKind::Command { .. } => 3 + of_turns,
+            kind => u64::from(kind.threads(cpus)) + 2 + of_turns,
         };
         let most = setting.jobs.iter().map(|job| threads_of(&job.kind)).max().unwrap_or(0);
         check_threads_per_process(most)?;
@@ -126,16 +126,17 @@ impl Host {
         let arrivals = setting.arrivals(seed, step);
         let cpus = &self.calibration.machine.cpus_allowed;
         let orders = self.orders(setting, seed, recording);
-        let mut jobs = Jobs::start(&self.program, &orders, cancel)?;
-        for (job, arrival) in jobs.0.iter_mut().zip(arrivals) {
+        let turns = setting.coscheduling.as_ref().map(|of| Turns::begin(of, &self.calibration.machine)).transpose()?;
+        let mut jobs = Jobs::start(&self.program, &orders, turns, cancel)?;
+        for (job, arrival) in jobs.jobs.iter_mut().zip(arrivals) {
             job.arrival = arrival.into();
         }
 
         jobs.start_endless_early()?;
-        if jobs.0.iter().any(Job::starts_early) {
+        if jobs.jobs.iter().any(Job::starts_early) {
             jobs.run_for(cancel, EARLY_START)?;
         }
-        let watched = jobs.0.iter().zip(0..).filter_map(|(job, number)| {
+        let watched = jobs.jobs.iter().zip(0..).filter_map(|(job, number)| {
             Some((JobId(number), job.process(), job.threads.as_deref().filter(|threads| !threads.is_empty())?))
         });
         let mut sampler = Sampler::new(watched);
@@ -149,15 +150,17 @@ impl Host {
         jobs.stop()?;
         let outcomes: Vec<_> =
             jobs.wait_until(cancel, None, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
-        let machine = self.machine_outcome(setting, &outcomes, length, idle);
-        let records = jobs.0.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
-        let event_logs = jobs.0.iter_mut().map(|job| {
+        let coscheduling = jobs.turns.as_ref().map(Turns::outcome);
+        let machine = MachineOutcome { coscheduling, ..self.machine_outcome(setting, &outcomes, length, idle) };
+        let records = jobs.jobs.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
+        let event_logs = jobs.jobs.iter_mut().map(|job| {
             // They arrived in the order in which the threads ended.
             let mut event_logs = std::mem::take(&mut job.event_logs);
             event_logs.sort_by_key(|log| log.number);
             JobEventLogs { job: job.name.clone(), process: job.process(), event_logs }
         });
         let event_logs = event_logs.collect();
+        jobs.end()?;
         let outcome = Outcome { jobs: outcomes, machine };
         Ok(HostRun { outcome, timeline: sampler.samples, records, event_logs })
     }
@@ -184,7 +187,7 @@ impl Host {
         let machine = setting.machine.complete(&twin);
         let costs = scenario::Machine { spin_margin: machine.spin_margin, ..twin }.costs();
         let order = |(name, job): (String, &scenario::Job)| Order {
-            job: scenario::Job { name, ..job.clone() },
+            job: scenario::Job { name, kind: turns::with_waiting(setting, job.kind.clone()), ..job.clone() },
             seed,
             step: machine.step,
             costs,

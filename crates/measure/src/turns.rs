@@ -70,8 +70,12 @@ mod tests {
         let sample = |repeat, turns: Option<u64>, delay| {
             let mut sample = Sample::of(World::Sim, repeat, Vec::new());
             let delay_mean_ns: Option<Span> = delay;
-            sample.run.outcome.machine.coscheduling =
-                turns.map(|turns| CoschedulingOutcome { slices_most: 2, turns, delay_mean_ns, delay_sd_ns: None });
+            sample.run.outcome.machine.coscheduling = turns.map(|turns| CoschedulingOutcome {
+                slices_most: 2,
+                turns,
+                delay_mean_ns,
+                ..CoschedulingOutcome::default()
+            });
             sample
         };
         assert_eq!(turns(&scenario, &[sample(0, None, None)], u32::MAX), []);

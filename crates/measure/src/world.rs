@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use host::StateSample;
 use scenario::result::{Outcome, World};
-use scenario::{JobKind, Scenario, Setting, Span};
+use scenario::{Scenario, Setting, Span};
 
 use crate::disturbance::Disturbance;
 use crate::states::RunStates;
@@ -87,13 +87,8 @@ fn is_about_this_machine(scenario: &Scenario) -> bool {
 }
 
 /// The part of a scenario that only the simulator has.
-fn simulated_only(scenario: &Scenario) -> Option<&'static str> {
-    let settings = scenario.arms.iter().map(|arm| &arm.setting);
-    if settings.clone().any(|setting| setting.machine.cells.is_some()) {
-        return Some("machines with cells");
-    }
-    let mut jobs = settings.flat_map(|setting| &setting.jobs);
-    jobs.any(|job| matches!(job.kind, JobKind::Message(_))).then_some("jobs of kind `message`")
+fn simulated_only(scenario: &Scenario) -> Option<String> {
+    scenario.arms.iter().find_map(|arm| host::only_simulated(&arm.setting))
 }
 
 #[cfg(test)]
@@ -101,18 +96,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_and_messages_are_only_simulated_by_default() {
+    fn what_only_the_simulator_has_is_only_simulated_by_default() {
         let of = |machine: &str, kind: &str| {
-            let text = format!("machine = {{ {machine} }}\njob = [{{ name = 'a', {kind} }}]");
+            let text = format!("{machine}\njob = [{{ name = 'a', {kind} }}]");
             let scenario = scenario::read("a.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
             (default_worlds(&scenario).len(), why_not_here(&scenario))
         };
         let cpu = "kind = 'cpu', work = '1 s'";
         let message = "kind = 'message', ranks = 2, pattern = 'ring', bytes = 1, rounds = 1, waiting = 'cs'";
         let only = |what: &str| (1, Some(format!("this runs only in the simulator, which alone has {what}")));
-        assert_eq!(of("like = 'host'", cpu), (2, None));
-        assert_eq!(of("like = 'host', cells = '2x1'", cpu), only("machines with cells"));
-        assert_eq!(of("like = 'host'", message), only("jobs of kind `message`"));
-        assert_eq!(of("cpus = 2", message), (1, None));
+        assert_eq!(of("machine.like = 'host'", cpu), (2, None));
+        let cells = "machine = { like = 'host', cells = '2x1' }";
+        assert_eq!(of(cells, cpu), (2, None));
+        let cellos = of(&format!("{cells}\ncoscheduling.how = 'cellos'"), cpu);
+        assert_eq!(cellos, only("`coscheduling.how = \"cellos\"`"));
+        assert_eq!(of("machine.like = 'host'", message), only("jobs of kind `message`"));
+        assert_eq!(of("machine.cpus = 2", message), (1, None));
     }
 }

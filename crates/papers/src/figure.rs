@@ -15,6 +15,7 @@ pub mod drawing;
 pub mod evidence;
 pub mod expected;
 pub mod judgement;
+pub mod on_host;
 pub mod page;
 pub mod patterns;
 pub mod text;

@@ -166,12 +166,36 @@ pub struct MachineOutcome {
 pub struct CoschedulingOutcome {
     /// The largest number of slices.
     pub slices_most: u32,
-    /// How often a cell has switched to other jobs at a boundary.
+    /// How often a cell has switched to other jobs at a boundary. On the host, all cells switch at
+    /// the same time.
     pub turns: u64,
     /// The mean time from a boundary to the end of such a switch.
     pub delay_mean_ns: Option<Span>,
     /// The standard deviation of that time.
     pub delay_sd_ns: Option<Span>,
+    /// The times of switches on the host, as upper bounds to within a factor of two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<SwitchTimes>,
+}
+
+/// The times of switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchTimes {
+    /// From a boundary to the beginning of its switch.
+    pub lateness: Percentiles,
+    /// From the beginning of a switch to its end.
+    pub duration: Percentiles,
+    /// From the first process that a switch lets run again to the last.
+    pub skew: Percentiles,
+}
+
+/// Percentiles of a time. `None` if it was never measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half of all times are at most this long.
+    pub p50_ns: Option<Span>,
+    /// Nine in ten are at most this long.
+    pub p90_ns: Option<Span>,
 }
 
 /// One run: its place in the experiment, and its outcome.

@@ -30,6 +30,20 @@ pub fn tree(pid: u32) -> Vec<u32> {
     all
 }
 
+/// The state of a process, as in its `stat`. `None` if there is no such process.
+pub fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim().chars().next()
+}
+
+/// Whether a process is stopped, by a signal or in a frozen control group. `None` if there is no
+/// such process.
+pub fn is_stopped(pid: u32) -> Option<bool> {
+    const FROZEN: [&str; 3] = ["__refrigerator", "get_signal", "do_freezer_trap"];
+    let place = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+    Some(state(pid)? == 'T' || FROZEN.contains(&place.as_str()))
+}
+
 /// The processes that can write to a pipe, without the calling one.
 pub fn writers(pipe: impl AsFd) -> Vec<u32> {
     let own = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());

@@ -10,6 +10,7 @@ use papers::figure::changes::Changes;
 use papers::threads::MOST_THREADS;
 use policy::waiting::WaitingRule;
 use scenario::Scheduler;
+use scenario::result::World;
 
 use super::{TextOrJson, all_cpus};
 use crate::results::Results;
@@ -37,6 +38,10 @@ pub(crate) struct Paper {
     /// The seed of the first repetition, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
+    /// Where it runs: on the simulated machine of the paper, or, as far as that is possible, on this
+    /// machine, at its size
+    #[arg(long, value_name = "WORLD", default_value_t = World::Sim, hide_default_value = true, value_parser = super::one_of(&[World::Sim, World::Host], World::name))]
+    pub(crate) world: World,
     /// The simulated kernel's scheduler, instead of the paper's; bands are not judged then
     #[arg(long, value_name = "S", value_parser = super::one_of(&Scheduler::ALL, Scheduler::name))]
     pub(crate) scheduler: Option<Scheduler>,
@@ -124,7 +129,7 @@ pub(crate) enum PaperList {
 impl Paper {
     /// The changes to the paper's scenario.
     pub(crate) fn changes(&self) -> Changes {
-        Changes { scheduler: self.scheduler, waiting: self.waiting }
+        Changes { scheduler: self.scheduler, waiting: self.waiting, is_on_host: self.world == World::Host }
     }
 }
 

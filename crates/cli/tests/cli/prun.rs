@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
+pub(crate) use testing::processes::{is_stopped, state};
 use testing::{Child, processes};
 
 use crate::json;
@@ -80,11 +81,6 @@ pub(crate) fn ranks(agent: u32) -> Vec<u32> {
 }
 
 /// The state of a process, such as `T`. `None` if it has ended.
-pub(crate) fn state(pid: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.trim().chars().next()
-}
-
 /// The mechanisms that stop jobs here.
 pub(crate) fn mechanisms() -> &'static [&'static str] {
     static WORKING: LazyLock<Vec<&str>> = LazyLock::new(|| {
@@ -96,13 +92,6 @@ pub(crate) fn mechanisms() -> &'static [&'static str] {
         ["signals", "freezer", "freeze"].into_iter().filter(works).collect()
     });
     &WORKING
-}
-
-/// Whether a process is stopped, by a signal or in a frozen control group. `None` if it has ended.
-pub(crate) fn is_stopped(pid: u32) -> Option<bool> {
-    const FROZEN: [&str; 3] = ["__refrigerator", "get_signal", "do_freezer_trap"];
-    let place = std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
-    Some(state(pid)? == 'T' || FROZEN.contains(&place.as_str()))
 }
 
 /// Whether all ranks of an agent are stopped.

@@ -44,6 +44,17 @@ fn files(table: &Table, prefix: &str) -> Vec<String> {
 }
 
 #[test]
+fn an_own_table_is_found_by_no_other_and_removed_at_its_end() {
+    let place = tempfile::tempdir().unwrap();
+    let [one, other] = [0, 1].map(|_| Table::create_own(place.path(), empty).unwrap());
+    enter(&one, "a");
+    assert_eq!((commands(&one).len(), commands(&other).len()), (1, 0));
+    assert!(Table::find(place.path()).unwrap().is_none());
+    drop((one, other));
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn all_users_see_the_changes_of_each_and_the_last_one_removes_the_table() {
     let place = tempfile::tempdir().unwrap();
     assert!(Table::find(place.path()).unwrap().is_none());

@@ -6,14 +6,13 @@ use std::io::{self, Read};
 use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use policy::Span;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 use sys::containment::{Contained, Manner};
 use sys::process::{Usage, descendants_usage};
 
-use super::{next_request, outcome, reply_ready};
+use super::{begun, next_request, outcome, reply_ready};
 use crate::protocol::{Failure, Reply, Request, RequestReader, reply};
 
 /// The number of bytes at the end of a command's standard error that are kept in case it fails.
@@ -27,17 +26,19 @@ pub(crate) fn serve(
     mut requests: RequestReader,
 ) -> Result<(), Failure> {
     reply_ready(Vec::new())?;
-    let Some(Request::Go) = next_request(&mut requests)? else { return Ok(()) };
+    let Some(Request::Go(at)) = next_request(&mut requests)? else { return Ok(()) };
+    let started = begun(at);
     let mut replied = false;
     while keep_running || !replied {
-        let Some(Ended { status, completion, stderr, before }) = execute(argv, &mut requests)? else { return Ok(()) };
+        let Some(Ended { status, ended, stderr, before }) = execute(argv, &mut requests)? else { return Ok(()) };
         if !status.success() {
             let (command, stderr) = (shortened(argv.join(" ")), end_of_stderr(&stderr));
             return Err(format!("`{command}` failed with {status}{stderr}").into());
         }
         let usage = descendants_usage().since(before);
         if !replied {
-            reply(&Reply::Finished(outcome(job, Some(completion), usage).into()))
+            let completion = ended.saturating_duration_since(started);
+            reply(&Reply::Finished(outcome(job, Some(completion.into()), usage).into()))
                 .map_err(Failure::io("cannot reply"))?;
             replied = true;
         }
@@ -50,7 +51,7 @@ pub(crate) fn serve(
 /// A command that has ended.
 struct Ended {
     status: ExitStatus,
-    completion: Span,
+    ended: Instant,
     stderr: String,
     /// The usage of earlier commands.
     before: Usage,
@@ -65,21 +66,21 @@ fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
 
-    let (before, started) = (descendants_usage(), Instant::now());
+    let before = descendants_usage();
     let mut contained = Contained::start(&mut command, Manner::Background).map_err(failed("cannot start"))?;
     let mut stderr =
         contained.process().stderr.take().map(Tail::new).transpose().map_err(failed("cannot read from"))?;
     loop {
         let request_arrived = wait_for_any(&contained, requests, stderr.as_ref()).map_err(failed("cannot wait for"))?;
         let status = contained.process().try_wait().map_err(failed("cannot wait for"))?;
-        let completion = Span::from(started.elapsed());
+        let ended = Instant::now();
         // The command has ended, so the pipe contains everything that it wrote.
         if let Some(tail) = &mut stderr {
             tail.read_available();
         }
         if let Some(status) = status {
             let stderr = stderr.map(Tail::into_text).unwrap_or_default();
-            return Ok(Some(Ended { status, completion, stderr, before }));
+            return Ok(Some(Ended { status, ended, stderr, before }));
         }
         if request_arrived && should_end(requests).map_err(failed("cannot read from the run about"))? {
             return Ok(None);

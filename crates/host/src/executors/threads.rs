@@ -18,7 +18,7 @@ use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
 use wait::{Barrier, Mutex, Waiting};
 
-use super::{next_request, outcome, reply_ready};
+use super::{begun, next_request, outcome, reply_ready};
 use crate::event_log::{Activity, ActivityLogger, Event, EventLog, EventLogger};
 use crate::protocol::{Failure, Order, Recording, Reply, Request, RequestReader, reply};
 use crate::scheduling;
@@ -131,8 +131,8 @@ where
     // Threads that still run are not joined: they end with the process.
     while let Some(request) = next_request(&mut requests)? {
         match request {
-            Request::Go => {
-                let _ = job.started.set(Instant::now());
+            Request::Go(at) => {
+                let _ = job.started.set(begun(at));
                 job.gate.wait();
             }
             Request::Count => job.phase.store(COUNTING, Ordering::Relaxed),

@@ -8,15 +8,18 @@ mod fibers;
 mod pipelines;
 mod runs;
 mod survival;
+mod turns;
 
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     rowlock_host::child::run_if_asked();
     survival::run_if_asked();
+    turns::run_if_asked();
     runs::compute_if_asked();
     let arguments = Arguments::from_args();
-    let trials = runs::TRIALS.iter().chain(pipelines::TRIALS).chain(fibers::TRIALS).chain(survival::TRIALS);
+    let trials =
+        runs::TRIALS.iter().chain(pipelines::TRIALS).chain(fibers::TRIALS).chain(survival::TRIALS).chain(turns::TRIALS);
     let trials = trials.map(|&(name, body)| {
         Trial::test(name, move || {
             body();

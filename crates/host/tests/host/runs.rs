@@ -67,7 +67,7 @@ pub(crate) fn job(name: &str, kind: JobKind) -> Job {
     Job::new(name, 1, kind)
 }
 
-fn barrier(threads: u32, rounds: u64, rule: WaitingRule) -> JobKind {
+pub(crate) fn barrier(threads: u32, rounds: u64, rule: WaitingRule) -> JobKind {
     let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(10), sd: Span::from_micros(1) });
     JobKind::Barrier { threads, compute, rounds, waiting: rule }
 }
@@ -126,7 +126,7 @@ impl Drop for Cancel<'_> {
 }
 
 /// Runs a setting that ends by itself or by `meanwhile`. Panics if it does not end.
-fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<HostRun, Error> {
+pub(crate) fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<HostRun, Error> {
     let cancel = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let run = scope.spawn(|| host().run(setting, 1, Recording::Nothing, &cancel));
@@ -330,7 +330,7 @@ fn a_late_job_starts_at_its_arrival() {
     assert_eq!(jobs[3].delivered_work_ns, Some(Span::ZERO));
 }
 
-fn sys_cpus() -> u32 {
+pub(crate) fn sys_cpus() -> u32 {
     std::thread::available_parallelism().unwrap().get() as u32
 }
 

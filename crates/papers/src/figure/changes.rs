@@ -15,6 +15,8 @@ pub struct Changes {
     pub scheduler: Option<Scheduler>,
     /// The waiting rule of every job that waits, except in the arms that others are compared with.
     pub waiting: Option<WaitingRule>,
+    /// Whether it is this machine instead of the paper's.
+    pub is_on_host: bool,
 }
 
 impl Changes {
@@ -22,7 +24,8 @@ impl Changes {
     pub fn words(&self) -> Vec<String> {
         let scheduler = self.scheduler.map(|scheduler| format!("--scheduler {}", scheduler.name()));
         let waiting = self.waiting.map(|rule| format!("--waiting {rule}"));
-        scheduler.into_iter().chain(waiting).collect()
+        let world = self.is_on_host.then(|| "--world host".to_owned());
+        scheduler.into_iter().chain(waiting).chain(world).collect()
     }
 
     /// Applies the changes. Arms that differed only in what is changed become one.
@@ -137,7 +140,7 @@ mod tests {
         "#;
         let mut scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
         let expected = figure("barrier/fig4").expected().unwrap();
-        Changes { scheduler: None, waiting: Some("adaptive".parse().unwrap()) }.apply(&mut scenario, &expected);
+        Changes { waiting: Some("adaptive".parse().unwrap()), ..Changes::default() }.apply(&mut scenario, &expected);
         let values: Vec<String> = scenario.arms.iter().map(|arm| arm.factors[0].1.to_string()).collect();
         assert_eq!(
             (values, rules(&scenario)),
@@ -148,7 +151,7 @@ mod tests {
     #[test]
     fn another_scheduler_replaces_that_of_every_arm_of_every_paper() {
         for figure in PAPERS.iter().filter_map(Paper::figure) {
-            let arms = changed(figure, Changes { scheduler: Some(Scheduler::Rr), waiting: None }).arms;
+            let arms = changed(figure, Changes { scheduler: Some(Scheduler::Rr), ..Changes::default() }).arms;
             assert!(arms.iter().all(|arm| arm.setting.machine.scheduler == Some(Scheduler::Rr)));
             assert!(!arms.is_empty() && changed(figure, Changes::default()).arms.len() >= arms.len());
         }

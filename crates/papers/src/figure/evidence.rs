@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use policy::Span;
-use scenario::result::{CoschedulingOutcome, JobOutcome, Run};
+use scenario::result::{CoschedulingOutcome, JobOutcome, Run, SwitchTimes};
 use scenario::{Arm, Machine, Scenario, Setting};
 
 use super::expected::{ArmGroup, LoadUnit, Measure};
@@ -167,6 +167,12 @@ impl<'a> Evidence<'a> {
             Measure::Delay => Some(milliseconds(self.coscheduling(arm, repeat)?.delay_mean_ns?)),
             Measure::DelayDeviation => Some(milliseconds(self.coscheduling(arm, repeat)?.delay_sd_ns?)),
             Measure::Slices => Some(f64::from(self.coscheduling(arm, repeat)?.slices_most)),
+            Measure::LatenessP50 => microseconds(self.switches(arm, repeat)?.lateness.p50_ns),
+            Measure::LatenessP90 => microseconds(self.switches(arm, repeat)?.lateness.p90_ns),
+            Measure::DurationP50 => microseconds(self.switches(arm, repeat)?.duration.p50_ns),
+            Measure::DurationP90 => microseconds(self.switches(arm, repeat)?.duration.p90_ns),
+            Measure::SkewP50 => microseconds(self.switches(arm, repeat)?.skew.p50_ns),
+            Measure::SkewP90 => microseconds(self.switches(arm, repeat)?.skew.p90_ns),
             measure => pattern(measure, self.patterns.get(&(arm, repeat))?),
         }
     }
@@ -218,6 +224,10 @@ impl<'a> Evidence<'a> {
         self.runs[arm].get(&repeat)?.outcome.machine.coscheduling.as_ref()
     }
 
+    fn switches(&self, arm: usize, repeat: u32) -> Option<&'a SwitchTimes> {
+        self.coscheduling(arm, repeat)?.switches.as_ref()
+    }
+
     /// See [`Measure::Throughput`].
     fn throughput(&self, arm: usize, repeat: u32, against: &BTreeMap<String, toml::Value>) -> Option<f64> {
         let all = &self.runs[arm].get(&repeat)?.outcome.jobs;
@@ -263,6 +273,10 @@ fn process_time(job: &JobOutcome) -> Option<Span> {
 
 fn milliseconds(span: Span) -> f64 {
     span.as_secs_f64() * 1e3
+}
+
+fn microseconds(span: Option<Span>) -> Option<f64> {
+    Some(span?.as_secs_f64() * 1e6)
 }
 
 fn average(values: Vec<f64>) -> Option<f64> {

@@ -143,6 +143,20 @@ pub enum Measure {
     DelayDeviation,
     /// The largest number of slices.
     Slices,
+    /// The time from a boundary to the beginning of its switch on the host that half of all
+    /// switches do not exceed, in microseconds.
+    LatenessP50,
+    /// The same for 90 % of all switches.
+    LatenessP90,
+    /// The time that half of all switches on the host do not exceed, in microseconds.
+    DurationP50,
+    /// The same for 90 % of all switches.
+    DurationP90,
+    /// The time from the first process that a switch on the host lets run again to the last that
+    /// half of all switches do not exceed, in microseconds.
+    SkewP50,
+    /// The same for 90 % of all switches.
+    SkewP90,
 }
 
 impl Measure {
@@ -187,15 +201,25 @@ impl Measure {
             Measure::Delay => "delay, ms",
             Measure::DelayDeviation => "standard deviation of the delay, ms",
             Measure::Slices => "slices",
+            Measure::LatenessP50 => "median lateness of switches, us",
+            Measure::LatenessP90 => "90th percentile of the lateness of switches, us",
+            Measure::DurationP50 => "median duration of switches, us",
+            Measure::DurationP90 => "90th percentile of the duration of switches, us",
+            Measure::SkewP50 => "median skew of switches, us",
+            Measure::SkewP90 => "90th percentile of the skew of switches, us",
         }
     }
 
     /// The number of meaningful decimals.
     pub fn decimals(self) -> usize {
         match self {
-            Measure::Elapsed | Measure::ProcessTime | Measure::Start | Measure::StartSpread => 2,
+            Measure::Start | Measure::StartSpread => 3,
+            Measure::Elapsed | Measure::ProcessTime => 2,
             Measure::SpeedUp | Measure::ElapsedRatio | Measure::ProcessRatio | Measure::Throughput => 2,
+            Measure::Delay | Measure::DelayDeviation => 2,
             Measure::Slices => 0,
+            Measure::LatenessP50 | Measure::LatenessP90 | Measure::DurationP50 | Measure::DurationP90 => 0,
+            Measure::SkewP50 | Measure::SkewP90 => 0,
             _ => 1,
         }
     }

@@ -169,6 +169,7 @@ impl Coscheduling {
             turns: self.turns,
             delay_mean_ns: moments.map(|(mean, _)| mean),
             delay_sd_ns: moments.map(|(_, sd)| sd),
+            switches: None,
         }
     }
 }

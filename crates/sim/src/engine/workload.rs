@@ -425,7 +425,7 @@ fn resolve(kind: &JobKind, costs: Costs, how: Gang) -> (Task, Waiter) {
     let none_waits = policy::waiting::WaitingRule::AlwaysBlock.waiter(costs);
     match kind {
         JobKind::Barrier { compute, rounds, waiting, .. } => {
-            (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))
+            (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, how.waiting(*waiting).waiter(costs))
         }
         JobKind::Lock { compute, critical, rounds, waiting, .. } => {
             let (compute, critical) = (compute.law(), critical.law());

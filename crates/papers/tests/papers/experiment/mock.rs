@@ -13,7 +13,8 @@ use measure::states::{JobStates, RunStates};
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
 use scenario::result::{
-    CoschedulingOutcome, FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World,
+    CoschedulingOutcome, FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, Percentiles, StageOutcome,
+    SwitchTimes, World,
 };
 use scenario::{JobKind, Scenario, Setting, Span};
 
@@ -235,7 +236,14 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
     };
     let has_messages = setting.jobs.iter().any(|job| matches!(job.kind, JobKind::Message(_)));
     let delay = Some(Span::from_micros(seed));
-    let turns = CoschedulingOutcome { slices_most: 2, turns: seed, delay_mean_ns: delay, delay_sd_ns: delay };
+    let times = Percentiles { p50_ns: delay, p90_ns: delay };
+    let turns = CoschedulingOutcome {
+        slices_most: 2,
+        turns: seed,
+        delay_mean_ns: delay,
+        delay_sd_ns: delay,
+        switches: (world == World::Host).then_some(SwitchTimes { lateness: times, duration: times, skew: times }),
+    };
     let machine = MachineOutcome {
         cpus: 2,
         scheduler: "eevdf".into(),

@@ -278,7 +278,11 @@ fn a_known_miss_is_shown_as_a_miss_and_fails_only_if_the_band_holds() {
 fn results_with_changes_are_shown_and_not_judged() {
     let (folder, mut scenario, expected) =
         (tempfile::tempdir().unwrap(), read(CREW), toml::from_str(EXPECTED).unwrap());
-    let changes = Changes { scheduler: Some(scenario::Scheduler::Rr), waiting: Some("0.54 cs".parse().unwrap()) };
+    let changes = Changes {
+        scheduler: Some(scenario::Scheduler::Rr),
+        waiting: Some("0.54 cs".parse().unwrap()),
+        ..Changes::default()
+    };
     changes.apply(&mut scenario, &expected);
     let report = Mock::new().experiment(scenario.clone(), SIM, folder.path()).report;
     let paper = mock(CREW);

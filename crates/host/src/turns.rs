@@ -1,0 +1,293 @@
+//! The turns of the jobs of a run: each is a job of [`cosched`] with an agent, as if `rowlock prun`
+//! had started it.
+//!
+//! The table is the run's own, so the user's other jobs are not in it. The cells are the cores of
+//! this machine, however many the simulated machine has.
+//!
+//! All jobs are in the table from the beginning, but suspended: agents leave them alone. A job takes
+//! turns from its start to its end.
+
+use std::sync::Arc;
+
+use cosched::placement::Demand;
+use cosched::topology::Topology;
+use cosched::{Agent, AgentError, Entering, Quantiles, SLICES, State, Table, Times};
+use policy::gang::{Gang, Lowering};
+use policy::layout::Partitioner;
+use policy::slices::Movement;
+use rustix::process::Pid;
+use scenario::coscheduling::Reschedule;
+use scenario::result::{CoschedulingOutcome, Percentiles, SwitchTimes};
+use scenario::{Coscheduling, JobKind, Setting};
+use sys::containment::JobGroup;
+use sys::identity::Identity;
+use sys::scheduling::{Thread, set_affinity};
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::protocol::Order;
+
+/// What a setting has that this machine cannot do, in words that go on after "only the simulator
+/// has".
+pub fn only_simulated(setting: &Setting) -> Option<String> {
+    if setting.jobs.iter().any(|job| matches!(job.kind, JobKind::Message(_))) {
+        return Some("jobs of kind `message`".to_owned());
+    }
+    setting.coscheduling.as_ref().and_then(only_simulated_way)
+}
+
+fn only_simulated_way(of: &Coscheduling) -> Option<String> {
+    let Coscheduling { how, slice, partition, movement, most_slices, lower, clock_skew, reschedule, .. } = *of;
+    let usual = Coscheduling::default();
+    // These say what the simulated machine costs: `create`, `start`, `switch_cost` and
+    // `switch_cost_per_job`. This machine has costs of its own.
+    let key = |key: &str, value: String, why: &str| Some(format!("`coscheduling.{key} = \"{value}\"`{why}"));
+    let is_longest_lowering = matches!(lower, Lowering::Weight(2)) || lower == usual.lower;
+    match how {
+        Gang::Dynamic => return key("how", how.to_string(), ": here, no message prefers a thread"),
+        Gang::CellOs | Gang::Original => return key("how", how.to_string(), ""),
+        Gang::None | Gang::Implicit | Gang::Moderate | Gang::Strict | Gang::Adaptive => {}
+    }
+    if how.has_turns() && !SLICES.contains(&slice) {
+        let why = format!(": turns on this machine last from {} to {}", SLICES.start(), SLICES.end());
+        return key("slice", slice.to_string(), &why);
+    }
+    if partition != Partitioner::default() {
+        return key("partition", partition.to_string(), "");
+    }
+    if movement != Movement::Never {
+        return key("move", movement.to_string(), ": here, a job keeps its cells");
+    }
+    if let Some(most) = most_slices {
+        return Some(format!("`coscheduling.most_slices = {most}`: here, no job waits for cells"));
+    }
+    if how == Gang::Moderate && !is_longest_lowering {
+        return key("lower", lower.to_string(), ": here, a job is lowered as far as possible");
+    }
+    if clock_skew != usual.clock_skew {
+        return key("clock_skew", clock_skew.to_string(), ": here, all cells have the same clock");
+    }
+    if reschedule != Reschedule::Boundary {
+        return key("reschedule", reschedule.to_string(), ": here, agents wake at each boundary");
+    }
+    None
+}
+
+/// The number of cells that a machine has for jobs that share it.
+pub fn cells(machine: &Machine) -> u32 {
+    topology(machine).mesh().cells()
+}
+
+/// The cells of a machine. Under a quota, there are as many as can be used at a time.
+fn topology(machine: &Machine) -> Topology {
+    let usable = machine.cpus.max(1) as usize;
+    let cpus: Vec<u32> = machine.cpus_allowed.iter().copied().take(usable).collect();
+    Topology::of_this_machine(&cpus)
+}
+
+/// A job's kind with the rule by which it waits in this setting.
+pub(crate) fn with_waiting(setting: &Setting, mut kind: JobKind) -> JobKind {
+    if let (JobKind::Barrier { waiting, .. }, Some(of)) = (&mut kind, &setting.coscheduling) {
+        *waiting = of.how.waiting(*waiting);
+    }
+    kind
+}
+
+/// The table of the jobs of a run.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    table: Arc<Table>,
+    gang: Gang,
+    /// The CPUs that the jobs may use.
+    permitted: Vec<u32>,
+    /// Whether cells are particular CPUs, to which threads are bound. Under a quota they are not: a
+    /// bound thread would wait while CPUs are idle.
+    is_bound: bool,
+    /// The most slices that were seen.
+    slices_most: u32,
+}
+
+impl Turns {
+    /// Creates the table of a run with this co-scheduling.
+    pub(crate) fn begin(of: &Coscheduling, machine: &Machine) -> Result<Turns, Error> {
+        let permitted = machine.cpus_allowed.clone();
+        let is_bound = machine.cpus as usize >= permitted.len();
+        // Without turns, slices have no length.
+        let slice = of.slice.clamp(*SLICES.start(), *SLICES.end());
+        let empty = || State::new(topology(machine), slice);
+        let table = Table::create_own(&cosched::place(), empty).map_err(|why| Error::Turns(why.into()))?;
+        let gang = if of.how.has_table() { of.how } else { Gang::None };
+        Ok(Turns { table: Arc::new(table), gang, permitted, is_bound, slices_most: 0 })
+    }
+
+    /// Enters a job, which takes no turns yet.
+    pub(crate) fn enter(&self, order: &Order) -> Result<JobTurns, Error> {
+        let threads = order.job.kind.threads(order.cpus).max(1);
+        let demand = Demand { ranks: Some(threads), cells_per_rank: None, shape: None };
+        let entering = |state: &State| Entering {
+            agent: Identity::own(),
+            command: order.job.name.clone(),
+            ranks: threads,
+            request: demand.request(state.topology(), &[]).ok(),
+            weight: 1,
+            gang: self.gang,
+            with: None,
+            waits_for_cells: false,
+            memory: None,
+        };
+        let enter = || {
+            let agent = Agent::enter(self.table.clone(), None, entering, &mut ())?;
+            agent.set_suspended(true)?;
+            let cells = agent.cells()?.filter(|_| self.is_bound);
+            let topology = self.table.state()?.topology().clone();
+            let cpus = cells.map(|cells| demand.cpus_of_ranks(&topology, cells, &self.permitted));
+            let is_command = matches!(order.job.kind, JobKind::Command { .. });
+            Ok(JobTurns { agent, cpus: cpus.unwrap_or_default(), is_command })
+        };
+        enter().map_err(|why| refusal(&order.job.name, why))
+    }
+
+    /// Looks at the present slices.
+    pub(crate) fn look(&mut self) {
+        if let Ok(state) = self.table.state() {
+            self.slices_most = self.slices_most.max(state.slices(cosched::now()).len() as u32);
+        }
+    }
+
+    /// The outcome so far.
+    pub(crate) fn outcome(&self) -> CoschedulingOutcome {
+        let cells = self.table.state().map_or(1, |state| state.topology().mesh().cells());
+        let Times { lateness, duration, skew, delay } = self.table.times();
+        let of = |times: Quantiles| Percentiles { p50_ns: times.median, p90_ns: times.of_90_percent };
+        let switches = SwitchTimes { lateness: of(lateness), duration: of(duration), skew: of(skew) };
+        CoschedulingOutcome {
+            slices_most: self.slices_most,
+            // A switch is that of all cells.
+            turns: delay.map_or(0, |delay| delay.switches) * u64::from(cells),
+            delay_mean_ns: delay.map(|delay| delay.mean),
+            delay_sd_ns: delay.map(|delay| delay.deviation),
+            switches: delay.map(|_| switches),
+        }
+    }
+}
+
+/// The turns of one job.
+#[derive(Debug)]
+pub(crate) struct JobTurns {
+    agent: Agent,
+    /// The CPUs of each thread. Empty if threads are not bound.
+    cpus: Vec<Vec<u32>>,
+    is_command: bool,
+}
+
+impl JobTurns {
+    /// The control groups that the job's process must be in.
+    pub(crate) fn groups(&self) -> Vec<&JobGroup> {
+        self.agent.groups().collect()
+    }
+
+    /// Binds the threads of a job that has not started to its cells, or its process, from which a
+    /// command inherits that.
+    pub(crate) fn bind(&self, job: &str, process: u32, threads: &[i32]) -> Result<(), Error> {
+        let bind = |thread: u32, cpus: &[u32]| match Thread::from_number(thread) {
+            Some(thread) => {
+                set_affinity(thread, cpus).map(drop).map_err(|why| Error::of_job(job, why.to_string(), false))
+            }
+            None => Ok(()),
+        };
+        if self.is_command && !self.cpus.is_empty() {
+            return bind(process, &self.cpus.concat());
+        }
+        threads.iter().zip(&self.cpus).try_for_each(|(thread, cpus)| bind(thread.unsigned_abs(), cpus))
+    }
+
+    /// Lets the job, which this process keeps, take turns.
+    pub(crate) fn start(&mut self, job: &str, keeper: Pid) -> Result<(), Error> {
+        let started = self.agent.start(vec![keeper]).and_then(|()| self.agent.set_suspended(false));
+        started.map_err(|why| refusal(job, why))
+    }
+
+    /// The job has ended: it takes no more turns, although its process waits for the end of the run.
+    pub(crate) fn finish(&self, job: &str) -> Result<(), Error> {
+        self.agent.set_suspended(true).map_err(|why| refusal(job, why))
+    }
+
+    /// Lets the job run at any time, because it is to end.
+    pub(crate) fn release(&self) {
+        // If the table cannot be changed, it ends all the same, at its turn.
+        let _ = self.agent.set_ending();
+    }
+
+    /// Takes the job, whose processes have ended, out of the table.
+    pub(crate) fn leave(self, job: &str) -> Result<(), Error> {
+        let failed = |why| Error::of_job(job, format!("it has not taken turns to its end: {why}"), false);
+        self.agent.leave().map_err(failed)
+    }
+}
+
+fn refusal(job: &str, why: AgentError) -> Error {
+    let is_input = matches!(why, AgentError::Lowering(_) | AgentError::State(_));
+    Error::of_job(job, why.to_string(), is_input)
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::Span;
+    use policy::gang::Gang;
+    use policy::waiting::WaitingRule;
+    use scenario::{Compute, Granularity, Job, MachineKeys};
+
+    use super::*;
+
+    fn of(coscheduling: Coscheduling) -> Option<String> {
+        let (jobs, machine) = (Vec::new(), MachineKeys::default());
+        only_simulated(&Setting { machine, jobs, coscheduling: Some(coscheduling), keep_running: false })
+    }
+
+    #[test]
+    fn what_only_the_simulator_has_is_named_by_its_key() {
+        let usual = Coscheduling::default();
+        let way = |how| Coscheduling { how, ..usual };
+        let sentences = [
+            way(Gang::Dynamic),
+            way(Gang::CellOs),
+            way(Gang::Original),
+            Coscheduling { slice: Span::from_millis(1), ..usual },
+            Coscheduling { partition: Partitioner::BestFit, ..usual },
+            Coscheduling { movement: Movement::WithinNode, ..usual },
+            Coscheduling { most_slices: Some(2), ..usual },
+            Coscheduling { lower: Lowering::Nice(5), ..way(Gang::Moderate) },
+            Coscheduling { clock_skew: Span::from_millis(1), ..usual },
+            Coscheduling { reschedule: Reschedule::Tick, ..usual },
+        ];
+        let sentences = sentences.map(|case| Error::OnlySimulated(of(case).unwrap()).to_string()).join("\n");
+        insta::assert_snapshot!(sentences, @"");
+    }
+
+    #[test]
+    fn costs_of_the_simulated_machine_and_what_has_no_effect_are_no_obstacle() {
+        let cost = Span::from_millis(1);
+        let costs = Coscheduling { create: cost, start: cost, switch_cost: cost, ..Coscheduling::default() };
+        assert_eq!(of(costs), None);
+        let short = Coscheduling { slice: cost, lower: Lowering::Nice(5), how: Gang::None, ..costs };
+        assert_eq!(of(short), None);
+        let lowest = Coscheduling { lower: Lowering::Weight(2), how: Gang::Moderate, ..costs };
+        assert_eq!(of(lowest), None);
+    }
+
+    #[test]
+    fn every_wait_is_bounded_under_implicit_coscheduling() {
+        let waiting = WaitingRule::AlwaysSpin;
+        let kind =
+            JobKind::Barrier { threads: 2, compute: Compute::Granularity(Granularity::Fine), rounds: 1, waiting };
+        let rule = |how| {
+            let coscheduling = Some(Coscheduling { how, ..Coscheduling::default() });
+            let jobs = vec![Job::new("crew", 1, kind.clone())];
+            let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling, keep_running: false };
+            let JobKind::Barrier { waiting, .. } = with_waiting(&setting, kind.clone()) else { panic!() };
+            waiting
+        };
+        assert_eq!(rule(Gang::Strict), waiting);
+        assert_eq!(Ok(rule(Gang::Implicit)), "2cs+".parse());
+    }
+}

@@ -1,0 +1,160 @@
+//! Jobs of a run that share the machine in turns.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::Ordering;
+
+use policy::Span;
+use policy::gang::Gang;
+use policy::waiting::WaitingRule;
+use rowlock_host::Error;
+use scenario::{Coscheduling, Job, JobKind, Setting};
+use sys::cgroups::Hierarchy;
+use sys::process::{RequestsToEnd, end_with_this_thread};
+use testing::Child;
+use testing::processes::is_stopped;
+
+use crate::family::{Family, wait_until};
+use crate::runs::{self, barrier, command, hogs, job, run_while, shell, sys_cpus};
+
+pub(crate) const TRIALS: &[(&str, fn())] = &[
+    ("jobs_run_to_their_end_in_every_way_to_share_cells", jobs_run_to_their_end),
+    ("jobs_are_stopped_in_the_turns_of_others_and_run_again", jobs_take_turns),
+    ("a_cancelled_run_ends_jobs_that_are_stopped", a_cancelled_run_ends_stopped_jobs),
+    ("a_run_killed_while_jobs_are_stopped_leaves_nothing", a_killed_run_leaves_nothing),
+];
+
+fn setting(how: Gang, jobs: Vec<Job>) -> Setting {
+    let slice = Span::from_millis(5);
+    Setting { coscheduling: Some(Coscheduling { how, slice, ..Coscheduling::default() }), ..runs::setting(jobs) }
+}
+
+/// Two jobs that fill the machine and never end, and a script on one cell: three slices.
+fn crowd(twin: &str, script: JobKind) -> Setting {
+    let twins = Job::new(twin, 2, hogs(sys_cpus()));
+    setting(Gang::Strict, vec![twins, job("script", script)])
+}
+
+/// The processes of jobs with this name and the number of a copy.
+fn processes(name: &str) -> Vec<u32> {
+    let ids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let is_of_job = |id: &u32| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let named = line.split(|&byte| byte == 0).nth(2).unwrap_or_default();
+        named.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"."))
+    };
+    // Its keeper has the same command line.
+    let is_keeper = |id: u32| fs::read(format!("/proc/{id}/comm")).is_ok_and(|name| name == b"keeper\n");
+    ids.filter_map(|id| id.parse().ok()).filter(|&id| is_of_job(&id) && !is_keeper(id)).collect()
+}
+
+fn is_any_stopped(name: &str) -> bool {
+    processes(name).into_iter().any(|id| is_stopped(id) == Some(true))
+}
+
+fn own_name(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+fn jobs_run_to_their_end() {
+    for how in [Gang::None, Gang::Implicit, Gang::Adaptive, Gang::Strict, Gang::Moderate] {
+        let jobs = vec![
+            Job::new("crew", 2, barrier(2, 200, WaitingRule::AlwaysSpin)),
+            job("cpu", JobKind::Cpu { threads: 1, work: Some(Span::from_micros(100).into()) }),
+            job("hogs", hogs(1)),
+            job("command", command(&["true"])),
+        ];
+        let run = match runs::run(&setting(how, jobs)) {
+            Err(refused) if how == Gang::Moderate && cosched::find_lower_mechanism().is_err() => {
+                assert!(refused.is_input() && refused.to_string().contains("cannot be lowered"), "{refused}");
+                continue;
+            }
+            run => run.unwrap(),
+        };
+        let [first, second, cpu, endless, command] = &run.outcome.jobs[..] else { panic!("{run:?}") };
+        for crew in [first, second] {
+            assert_eq!(crew.rounds, Some(200), "{how}");
+            assert!(crew.completion_ns.is_some() && crew.delivered_work_ns > Some(Span::ZERO), "{how}: {crew:?}");
+        }
+        assert_eq!((&*first.job, &*second.job), ("crew.0", "crew.1"));
+        assert_eq!(cpu.delivered_work_ns, Some(Span::from_micros(100)));
+        assert!(command.completion_ns.is_some() && endless.completion_ns.is_none(), "{how}: {run:?}");
+        let shared = run.outcome.machine.coscheduling.unwrap();
+        let has_slices = !matches!(how, Gang::None | Gang::Implicit);
+        assert_eq!(shared.slices_most > 0, has_slices, "{how}: {shared:?}");
+        assert_eq!(shared.turns > 0, shared.delay_mean_ns.is_some(), "{how}: {shared:?}");
+        assert!(has_slices || shared.turns == 0, "{how}: {shared:?}");
+    }
+}
+
+fn jobs_take_turns() {
+    // The classes of jobs change the table some times, each with a switch, but not that often.
+    const CHANGES: usize = 50;
+    let (name, place) = (own_name("twin"), tempfile::tempdir().unwrap());
+    let end = place.path().join("end");
+    let script = format!("until [ -e {} ]; do sleep 0.01; done", end.display());
+    let run = run_while(&crowd(&name, shell(&script)), |_| {
+        let mut seen: BTreeMap<u32, (bool, usize)> = BTreeMap::new();
+        wait_until("both to be stopped and to run again", || {
+            for id in processes(&name) {
+                let Some(now) = is_stopped(id) else { continue };
+                let (before, changes) = seen.entry(id).or_insert((now, 0));
+                *changes += usize::from(*before != now);
+                *before = now;
+            }
+            seen.len() == 2 && seen.values().all(|&(_, changes)| changes >= CHANGES)
+        });
+        fs::write(&end, "").unwrap();
+    });
+    let outcome = run.unwrap().outcome;
+    let shared = outcome.machine.coscheduling.unwrap();
+    assert!(shared.turns > 0 && shared.delay_mean_ns > Some(Span::ZERO), "{shared:?}");
+    assert_eq!(shared.slices_most, 3);
+    assert!(outcome.jobs.iter().all(|job| job.cpu_ns > Some(Span::ZERO)), "{outcome:?}");
+}
+
+fn a_cancelled_run_ends_stopped_jobs() {
+    let (name, family) = (own_name("cut"), Family::new("cut"));
+    let script = command(&["env", &family.variable(), "sh", "-c", "setsid sleep 1000 & sleep 1000"]);
+    let cancelled = run_while(&crowd(&name, script), |cancel| {
+        wait_until("the script and a stopped job", || family.members().len() == 3 && is_any_stopped(&name));
+        cancel.store(true, Ordering::Relaxed);
+    });
+    assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+    assert_eq!(family.members(), Vec::<u32>::new());
+    assert_eq!(processes(&name), Vec::<u32>::new());
+}
+
+/// The argument that makes this program a run of jobs that take turns.
+const RUN: &str = "__run_turns";
+
+/// Runs jobs that take turns until killed, if this process was started for that.
+pub(crate) fn run_if_asked() {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() != Some(RUN) {
+        return;
+    }
+    let ended = runs::run(&crowd(&arguments.next().unwrap(), shell("setsid sleep 1000 & sleep 1000; true")));
+    panic!("{ended:?}");
+}
+
+fn a_killed_run_leaves_nothing() {
+    let (name, family, place) = (own_name("orphan"), Family::new("turns"), tempfile::tempdir().unwrap());
+    let mut command = testing::command(std::env::current_exe().unwrap());
+    command.args([RUN, &name]).env(cosched::VARIABLE, place.path());
+    family.adopt(&mut command);
+    end_with_this_thread(&mut command, RequestsToEnd::Obey);
+    let mut run = Child::start(&mut command);
+    let id = run.id();
+    wait_until("a stopped job", || is_any_stopped(&name));
+    run.process().kill().unwrap();
+    let output = run.wait();
+    let fails = !output.status.success();
+    output.expect(fails, "a run that does not succeed");
+    wait_until("the end of the family", || family.members().is_empty());
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "the table is gone");
+    let groups = Hierarchy::all().into_iter().filter_map(|hierarchy| fs::read_dir(hierarchy.folder).ok()).flatten();
+    let prefix = format!("rowlock-job-{id}-");
+    let left = groups.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    assert_eq!(left.count(), 0, "no control group is left");
+}
