@@ -193,7 +193,7 @@ impl List {
             .collect();
         let rows = ended.into_iter().map(|(_, row)| row).chain(alive).collect();
         let nanos = |span: Option<Span>| span.map_or(0, Span::as_nanos);
-        let Times { lateness, duration, skew } = times;
+        let Times { lateness, duration, skew, delay: _ } = times;
         let switches = lateness.median.map(|_| Switches {
             lateness_median_ns: nanos(lateness.median),
             lateness_90_percent_ns: nanos(lateness.of_90_percent),

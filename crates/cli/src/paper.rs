@@ -40,7 +40,7 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let paper = Paper::named(name).ok_or_else(|| Stop::Input(anyhow!("there is no paper `{name}`")))?;
     refuse_options_of_others(paper, arguments)?;
     match paper.study {
-        Study::Figure(_) if arguments.world == World::Host => on_host::run(paper, arguments),
+        Study::Figure(_) if arguments.world() == World::Host => on_host::run(paper, arguments),
         Study::Figure(files) if arguments.scenario => show(files, arguments),
         Study::Figure(files) => simulated(paper, files, arguments),
         Study::Example => draw_example(paper, arguments),
@@ -179,8 +179,8 @@ fn simulate(
 ) -> Result<Simulation, Stop> {
     let started = Timestamp::of(SystemTime::now());
     let signals = Signals::catch()?;
-    let chosen = &[arguments.world];
-    let calibration = (arguments.world == World::Host).then(|| calibrate::load(false)).transpose()?;
+    let chosen = &[arguments.world()];
+    let calibration = (arguments.world() == World::Host).then(|| calibrate::load(false)).transpose()?;
     print_notes(calibration.as_ref().map_or(&[], |calibration| &calibration.notes));
     let worlds = TwoWorlds::new(calibration.clone().map(run::host).transpose()?, arguments.workers);
     worlds.check(scenario, chosen)?;

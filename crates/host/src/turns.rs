@@ -261,7 +261,18 @@ mod tests {
             Coscheduling { reschedule: Reschedule::Tick, ..usual },
         ];
         let sentences = sentences.map(|case| Error::OnlySimulated(of(case).unwrap()).to_string()).join("\n");
-        insta::assert_snapshot!(sentences, @"");
+        insta::assert_snapshot!(sentences, @r#"
+        only the simulator has `coscheduling.how = "dynamic"`: here, no message prefers a thread; add `--world sim`
+        only the simulator has `coscheduling.how = "cellos"`; add `--world sim`
+        only the simulator has `coscheduling.how = "original"`; add `--world sim`
+        only the simulator has `coscheduling.slice = "1 ms"`: turns on this machine last from 5 ms to 10 s; add `--world sim`
+        only the simulator has `coscheduling.partition = "best-fit"`; add `--world sim`
+        only the simulator has `coscheduling.move = "within-node"`: here, a job keeps its cells; add `--world sim`
+        only the simulator has `coscheduling.most_slices = 2`: here, no job waits for cells; add `--world sim`
+        only the simulator has `coscheduling.lower = "nice 5"`: here, a job is lowered as far as possible; add `--world sim`
+        only the simulator has `coscheduling.clock_skew = "1 ms"`: here, all cells have the same clock; add `--world sim`
+        only the simulator has `coscheduling.reschedule = "tick"`: here, agents wake at each boundary; add `--world sim`
+        "#);
     }
 
     #[test]

@@ -39,9 +39,9 @@ pub(crate) struct Paper {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
     /// Where it runs: on the simulated machine of the paper, or, as far as that is possible, on this
-    /// machine, at its size
-    #[arg(long, value_name = "WORLD", default_value_t = World::Sim, hide_default_value = true, value_parser = super::one_of(&[World::Sim, World::Host], World::name))]
-    pub(crate) world: World,
+    /// machine, at its size [default: sim]
+    #[arg(long, value_name = "WORLD", value_parser = super::one_of(&[World::Sim, World::Host], World::name))]
+    pub(crate) world: Option<World>,
     /// The simulated kernel's scheduler, instead of the paper's; bands are not judged then
     #[arg(long, value_name = "S", value_parser = super::one_of(&Scheduler::ALL, Scheduler::name))]
     pub(crate) scheduler: Option<Scheduler>,
@@ -129,7 +129,12 @@ pub(crate) enum PaperList {
 impl Paper {
     /// The changes to the paper's scenario.
     pub(crate) fn changes(&self) -> Changes {
-        Changes { scheduler: self.scheduler, waiting: self.waiting, is_on_host: self.world == World::Host }
+        Changes { scheduler: self.scheduler, waiting: self.waiting, is_on_host: self.world() == World::Host }
+    }
+
+    /// Where the paper runs.
+    pub(crate) fn world(&self) -> World {
+        self.world.unwrap_or(World::Sim)
     }
 }
 
