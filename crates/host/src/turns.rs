@@ -134,6 +134,7 @@ impl Turns {
             with: None,
             waits_for_cells: false,
             memory: None,
+            client: None,
         };
         let enter = || {
             let agent = Agent::enter(self.table.clone(), None, entering, &mut ())?;
