@@ -72,8 +72,8 @@ pub enum Recording {
 /// A request to a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The job begins, and its completion time counts from this time on `CLOCK_MONOTONIC`: it may be
-    /// the turn of others when it reads this.
+    /// The job begins, and its completion time counts from this time on `CLOCK_MONOTONIC`: it may
+    /// be the turn of others when it reads this.
     Go(policy::Instant),
     Count,
     Stop,

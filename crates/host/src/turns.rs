@@ -4,8 +4,8 @@
 //! The table is the run's own, so the user's other jobs are not in it. The cells are the cores of
 //! this machine, however many the simulated machine has.
 //!
-//! All jobs are in the table from the beginning, but suspended: agents leave them alone. A job takes
-//! turns from its start to its end.
+//! All jobs are in the table from the beginning, but suspended: agents leave them alone. A job
+//! takes turns from its start to its end.
 
 use std::sync::Arc;
 
@@ -208,7 +208,8 @@ impl JobTurns {
         started.map_err(|why| refusal(job, why))
     }
 
-    /// The job has ended: it takes no more turns, although its process waits for the end of the run.
+    /// The job has ended: it takes no more turns, although its process waits for the end of the
+    /// run.
     pub(crate) fn finish(&self, job: &str) -> Result<(), Error> {
         self.agent.set_suspended(true).map_err(|why| refusal(job, why))
     }

@@ -1,7 +1,7 @@
 //! A world in which each job is started by `rowlock prun`, to measure how long that takes.
 //!
-//! A run ends when all jobs have started, which each says by its first output. The jobs have a table
-//! of their own, so that the user's jobs are not touched.
+//! A run ends when all jobs have started, which each says by its first output. The jobs have a
+//! table of their own, so that the user's jobs are not touched.
 
 use std::io;
 use std::num::NonZeroUsize;
