@@ -2,8 +2,8 @@
 //!
 //! Such a figure has a second scenario, `papers/STUDY/NAME.host.toml`, in which `{cells}` is the
 //! number of cells of this machine and `{threads}` that of the threads of a job that fills them.
-//! Its file of bands has no ends: the value of the paper is only shown beside ours, because it is that
-//! of another machine.
+//! Its file of bands has no ends: the value of the paper is only shown beside ours, because it is
+//! that of another machine.
 
 use scenario::{Diagnostics, Scenario};
 
