@@ -535,8 +535,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// How long an agent sleeps at most. Without boundaries jobs run at any time, also one that is taken
-/// for another than it is. So they are observed, unless there is only one.
+/// How long an agent sleeps at most. Without boundaries jobs run at any time, also one that is
+/// taken for another than it is. So they are observed, unless there is only one.
 fn longest_sleep(state: &State) -> Span {
     let started = state.jobs().filter(|(_, job)| !job.is_queued()).count();
     if started > 1 { OBSERVATION } else { LONGEST_SLEEP }

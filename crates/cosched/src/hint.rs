@@ -6,9 +6,9 @@
 //! another chance, since many programs begin with work that does not wait. Each next pause is twice
 //! as long.
 //!
-//! Two times on each CPU do not count. The kernel notes the running time of a thread at its tick, so
-//! that of the own turn may come late by one. And the agent reads the counters a little after the
-//! boundary at which the own turn has begun.
+//! Two times on each CPU do not count. The kernel notes the running time of a thread at its tick,
+//! so that of the own turn may come late by one. And the agent reads the counters a little after
+//! the boundary at which the own turn has begun.
 
 use policy::{Instant, Span};
 
@@ -64,8 +64,9 @@ impl HintWatch {
         }
     }
 
-    /// The turn of others has ended at `boundary`, and this is the running time of all threads, on so
-    /// many CPUs, from its beginning to `now`. Returns whether the job has ignored it for too long.
+    /// The turn of others has ended at `boundary`, and this is the running time of all threads, on
+    /// so many CPUs, from its beginning to `now`. Returns whether the job has ignored it for too
+    /// long.
     pub(crate) fn end(&mut self, boundary: Instant, now: Instant, ran: Span, cpus: u64) -> bool {
         let Some((left, _)) = self.left.take() else { return false };
         let uncounted = TICK + now.since(boundary);

@@ -2,15 +2,15 @@
 //!
 //! Without it, each user has a table, and jobs of different users take no turns together. With it,
 //! root has the table. A `prun` asks for its turns over a Unix socket, and for each that asks, pds
-//! starts a process that is the agent of its job, as a `prun` is in a table of one user. That process
-//! serves this one connection.
+//! starts a process that is the agent of its job, as a `prun` is in a table of one user. That
+//! process serves this one connection.
 //!
 //! # What root does, and what it does not
 //!
 //! The user's own `prun` starts the ranks. So they have the user's rights, groups, limits, umask,
-//! folder, environment and terminal, not because root has set them, but because no other process than
-//! the user's was there. Root opens no file that a user names, executes nothing for a user, gets no
-//! environment and no descriptors. All it does for a user is:
+//! folder, environment and terminal, not because root has set them, but because no other process
+//! than the user's was there. Root opens no file that a user names, executes nothing for a user,
+//! gets no environment and no descriptors. All it does for a user is:
 //!
 //! * It decides whose turn it is. That costs others CPU time: as much as a job of theirs would.
 //! * It sends SIGSTOP and SIGCONT, to descendants of the job's keepers. A keeper must be a child of

@@ -518,7 +518,8 @@ impl Job {
         self.client.map_or(self.agent, |client| client.process)
     }
 
-    /// The user whose processes alone belong to it. `None` if all jobs of the table are of one user.
+    /// The user whose processes alone belong to it. `None` if all jobs of the table are of one
+    /// user.
     pub fn user(&self) -> Option<u32> {
         self.client.map(|client| client.user)
     }

@@ -156,7 +156,8 @@ impl Waiter {
     }
 
     /// Whether the rule can spin or yield again in a wait in which it has blocked. So a thread that
-    /// blocks out of its turn has to be woken when its turn may have come: no other thread needs to.
+    /// blocks out of its turn has to be woken when its turn may have come: no other thread needs
+    /// to.
     pub const fn spins_after_block(&self) -> bool {
         matches!(self.state, RuleState::AlwaysSpin | RuleState::AlwaysYield | RuleState::OwnerRunning(_))
     }

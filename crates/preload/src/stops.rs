@@ -3,8 +3,8 @@
 //! POSIX allows a call to end with EINTR only after a signal handler has run. The kernel repeats
 //! most calls that a stop has interrupted, but not these. In a job of `rowlock prun`, which is
 //! stopped for the turns of others, they are repeated here, with the time that remains, if they end
-//! with EINTR and [no handler has run](crate::handlers). It does not matter who has stopped the job.
-//! If it is unknown whether a handler has run, the program gets the EINTR.
+//! with EINTR and [no handler has run](crate::handlers). It does not matter who has stopped the
+//! job. If it is unknown whether a handler has run, the program gets the EINTR.
 //!
 //! A handler may run after that was checked and before the call is repeated. The program would wait
 //! on, although it relies on the handler to end its call. So all signals are blocked in between if
@@ -61,7 +61,8 @@ impl Begun {
         result < 0 && errno() == EINTR && !handlers::may_have_run(self.handlers)
     }
 
-    /// The result of a repeated call. One that succeeds leaves `errno` as it was before the first one.
+    /// The result of a repeated call. One that succeeds leaves `errno` as it was before the first
+    /// one.
     fn ended(&self, result: c_int) -> c_int {
         if result >= 0 {
             set_errno(self.errno);

@@ -22,7 +22,8 @@ struct Arguments {
     /// The arms to measure [default: all]
     #[arg(value_enum)]
     arms: Vec<Arm>,
-    /// How a team meets: spin, bound (spin, on a CPU for each thread), barrier (of pthreads) or block
+    /// How a team meets: spin, bound (spin, on a CPU for each thread), barrier (of pthreads) or
+    /// block
     #[arg(long, value_delimiter = ',', default_value = "spin,bound,barrier,block")]
     meet: Vec<String>,
     /// The numbers of jobs

@@ -38,8 +38,8 @@ pub(crate) struct Paper {
     /// The seed of the first repetition, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
-    /// Where it runs: on the simulated machine of the paper, or, as far as that is possible, on this
-    /// machine, at its size [default: sim]
+    /// Where it runs: on the simulated machine of the paper, or, as far as that is possible, on
+    /// this machine, at its size [default: sim]
     #[arg(long, value_name = "WORLD", value_parser = super::one_of(&[World::Sim, World::Host], World::name))]
     pub(crate) world: Option<World>,
     /// The simulated kernel's scheduler, instead of the paper's; bands are not judged then

@@ -66,8 +66,8 @@ fn kill(jobs: &[Job], draws: &mut Draws) {
     victims.into_iter().for_each(kill_if_alive);
 }
 
-/// Kills processes of jobs at a moment, and expects that nothing stays of them and that the others go
-/// on.
+/// Kills processes of jobs at a moment, and expects that nothing stays of them and that the others
+/// go on.
 fn kill_jobs(seed: u64) {
     let (table, mut draws) = (Table::new(), Draws(seed));
     let mut jobs: Vec<Job> = (0..2 + draws.below(3)).map(|number| Job::start(&table, number, &mut draws)).collect();

@@ -38,8 +38,9 @@ impl Agent {
         self.watch(move || family(process))
     }
 
-    /// Lets the job of a client, whose processes are the descendants of these, take turns. It can only
-    /// be stopped by signals, and goes on when this is dropped. This process must have one thread.
+    /// Lets the job of a client, whose processes are the descendants of these, take turns. It can
+    /// only be stopped by signals, and goes on when this is dropped. This process must have one
+    /// thread.
     ///
     /// # Errors
     /// [`AgentError`].

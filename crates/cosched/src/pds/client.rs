@@ -90,7 +90,8 @@ impl Client {
         Client { stream: BufReader::new(stream) }
     }
 
-    /// The latest version of the table, as far as this user may see it. `None` if there is no table.
+    /// The latest version of the table, as far as this user may see it. `None` if there is no
+    /// table.
     ///
     /// # Errors
     /// [`PdsError`].
@@ -142,7 +143,8 @@ impl Client {
     }
 }
 
-/// The turns of a job of this process, whose agent is a process of pds. They end when this is dropped.
+/// The turns of a job of this process, whose agent is a process of pds. They end when this is
+/// dropped.
 #[derive(Debug)]
 pub struct Served {
     client: Mutex<Client>,

@@ -144,8 +144,8 @@ impl Process {
         self.stop_as(None, mark)
     }
 
-    /// As `stop`, but leaves a process alone that this user may not signal: root stops processes for
-    /// others, and they may have started programs with more rights.
+    /// As `stop`, but leaves a process alone that this user may not signal: root stops processes
+    /// for others, and they may have started programs with more rights.
     ///
     /// One that gets such rights between the look at it and the signal is stopped until the next
     /// boundary at which its job runs.

@@ -1,9 +1,11 @@
-//! Jobs that idle in their turns, and those that accompany them: see [`Idling`](crate::gang::Idling).
+//! Jobs that idle in their turns, and those that accompany them: see
+//! [`Idling`](crate::gang::Idling).
 //!
-//! A job runs in the turns of another slice if all jobs that have its cells there are `adaptive` and
-//! idle, and if that is so in all slices between that turn and its own next one. So of the jobs that
-//! run on a cell in turn, at most one does not idle. The order of turns remains, and no job loses one.
-//! A job that is `strict` or `moderate` keeps the others away from its turns, as the sources have it.
+//! A job runs in the turns of another slice if all jobs that have its cells there are `adaptive`
+//! and idle, and if that is so in all slices between that turn and its own next one. So of the jobs
+//! that run on a cell in turn, at most one does not idle. The order of turns remains, and no job
+//! loses one. A job that is `strict` or `moderate` keeps the others away from its turns, as the
+//! sources have it.
 
 use super::{Coscheduler, CoschedulingError};
 use crate::slices::{Movement, SliceError};

@@ -5,10 +5,10 @@
 //! for one that spins. If it only computes, turns cost it no more than the time in which it would
 //! have been idle. A job of one thread has no other to spin for, and takes no turns.
 //!
-//! The statistics of the preloaded library tell nothing more. They count the spins of its own waits,
-//! and not those of the program, of its run-time systems, or in the library of MPI. So a job without
-//! counted spins may still spin, and must not lose its turns. Counted spins only confirm what the
-//! running times say, and the kernel counts blocks exactly.
+//! The statistics of the preloaded library tell nothing more. They count the spins of its own
+//! waits, and not those of the program, of its run-time systems, or in the library of MPI. So a job
+//! without counted spins may still spin, and must not lose its turns. Counted spins only confirm
+//! what the running times say, and the kernel counts blocks exactly.
 
 use super::classify::{BLOCKS, Class, IntervalCounters, classify};
 use crate::units::Span;

@@ -33,8 +33,8 @@ impl Idling {
         self.allowed += time;
     }
 
-    /// A turn of it has ended. Since the last one its threads wanted CPUs for so long, all together,
-    /// and it has so many CPUs. Returns whether it idles.
+    /// A turn of it has ended. Since the last one its threads wanted CPUs for so long, all
+    /// together, and it has so many CPUs. Returns whether it idles.
     ///
     /// A turn in which it could not run says nothing.
     pub fn end_turn(&mut self, wanted: Span, cpus: u32) -> bool {
@@ -58,7 +58,8 @@ mod tests {
 
     const CPUS: u32 = 2;
 
-    /// Whether a job idles after each turn of 20 ms in which it wanted CPUs for so many milliseconds.
+    /// Whether a job idles after each turn of 20 ms in which it wanted CPUs for so many
+    /// milliseconds.
     fn idles(wanted: &[u64]) -> Vec<bool> {
         let mut job = Idling::default();
         let turn = |&millis: &u64| {

@@ -309,9 +309,9 @@ mod tests {
         }
     }
 
-    /// Waits by a rule, from a spin in the own turn on, which ends soon. No switch follows. The event
-    /// occurs after this time. Returns how long it spun and until when it slept, and the time from
-    /// the boundary to its end.
+    /// Waits by a rule, from a spin in the own turn on, which ends soon. No switch follows. The
+    /// event occurs after this time. Returns how long it spun and until when it slept, and the time
+    /// from the boundary to its end.
     fn wait_out_of_turn(rule: &str, threads: u32, at: Span) -> (Span, Vec<Option<Span>>, Span) {
         let clock = ScriptedClock::start();
         let (written, page) = turn::tests::written();
