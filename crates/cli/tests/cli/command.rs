@@ -190,7 +190,10 @@ fn what_only_the_simulator_can_do_is_refused_elsewhere_with_a_way_out() {
         waiting = "cs"
     "#;
     let place = Place::with(cells);
-    place.rowlock(&["run", "crew.toml", "--world", "both"]).expect_exit(2).expect_stderr("cells: add `--world sim`");
+    place
+        .rowlock(&["run", "crew.toml", "--world", "both"])
+        .expect_exit(2)
+        .expect_stderr("`message`; add `--world sim`");
     let line = ["run", "crew.toml", "--scheduler", "fifo"];
     place.rowlock(&line).expect_exit(2).expect_stderr("--scheduler: `how = \"moderate\"` needs priorities");
     place.rowlock(&["export", "crew.toml", "--to", "rt-app"]).expect_exit(2).expect_stderr("the machine: rt-app runs");

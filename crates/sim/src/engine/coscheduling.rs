@@ -10,7 +10,7 @@
 //!   [idles](super::idling) is found out at the end of each turn.
 
 use policy::coscheduler::Coscheduler;
-use policy::gang::{Action, Gang, IntervalCounters};
+use policy::gang::{Action, Gang, Idling, IntervalCounters};
 use policy::layout::{Mesh, Rectangle, Request};
 use policy::record::Recorder;
 use policy::slices::{Entry, Movement};
@@ -24,7 +24,6 @@ use super::account::Account;
 use super::cells::tick_phases;
 use super::device::TimedEvent;
 use super::headway::Quiet;
-use super::idling::TurnUse;
 use super::observer::Observer;
 use super::scheduler::{ReadyReason, Scheduler};
 use super::turns::{Cell, Delays};
@@ -32,6 +31,17 @@ use super::turns::{Cell, Delays};
 /// The rules of a setting. Without any, the local schedulers decide alone.
 pub(crate) fn rules(setting: &Setting) -> scenario::Coscheduling {
     setting.coscheduling.unwrap_or(scenario::Coscheduling { how: Gang::None, ..scenario::Coscheduling::default() })
+}
+
+/// How a job uses its turns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TurnUse {
+    pub(super) idling: Idling,
+    /// How long its threads had wanted CPUs at the end of its last turn.
+    pub(super) wanted: Span,
+    /// Whether it may run since the last look, and whether that is its turn.
+    pub(super) runs: bool,
+    pub(super) has_turn: bool,
 }
 
 /// The rules with their durations rounded down to the step of the machine.

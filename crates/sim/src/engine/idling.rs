@@ -4,26 +4,15 @@
 //! a boundary, the turns before it have ended. If a job idles from then on, or no longer, all cells
 //! look once more at this moment.
 
-use policy::gang::{Action, Gang, Idling};
+use policy::gang::{Action, Gang};
 use policy::record::Recorder;
-use policy::{Instant, JobId, Span};
+use policy::{Instant, JobId};
 
 use super::Engine;
 use super::coscheduling::Coscheduling;
 use super::device::TimedEvent;
 use super::observer::Observer;
 use super::scheduler::Scheduler;
-
-/// How a job uses its turns.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TurnUse {
-    idling: Idling,
-    /// How long its threads had wanted CPUs at the end of its last turn.
-    wanted: Span,
-    /// Whether it may run since the last look, and whether that is its turn.
-    runs: bool,
-    has_turn: bool,
-}
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// The first cell has looked at its clock. If it has acted on a boundary, turns have ended.
