@@ -456,6 +456,9 @@ impl<'a> Watch<'a> {
     /// has changed.
     fn note_use_of_turns(&mut self, state: &State, now: Instant) -> bool {
         let job = self.shared.job;
+        if state.facts(job).is_none_or(|facts| facts.gang != Gang::Adaptive) {
+            return false;
+        }
         let processes = self.shared.list.iter().map(|(process, _)| process);
         let idles = self.uses.look(state, job, now, processes);
         let changed = idles.filter(|&idles| state.facts(job).is_some_and(|facts| facts.idles != idles));

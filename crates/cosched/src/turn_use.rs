@@ -35,7 +35,7 @@ impl TurnUse {
         let cells = state.job(job).ok()?.cells.map_or(0, |cells| cells.shape.cells());
         let idles = self.end.is_some_and(|end| end <= now).then(|| {
             let wanted = self.demand.observe(processes).unwrap_or(Span::MAX);
-            self.idling.end_turn(wanted, cells)
+            self.idling.end_turn(wanted, self.demand.threads(), cells)
         });
         self.looked = now;
         self.runs = state.action(job, now) == Some(Action::Run);

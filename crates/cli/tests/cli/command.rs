@@ -205,7 +205,7 @@ fn what_only_the_simulator_can_do_is_refused_elsewhere_with_a_way_out() {
     place
         .rowlock(&["run", "crew.toml", "--world", "host"])
         .expect_exit(2)
-        .expect_stderr("`message`: add `--world sim`");
+        .expect_stderr("`message`; add `--world sim`");
     let done = place.rowlock(&["check", "crew.toml"]).expect_exit(0);
     assert!(done.stdout.ends_with("runs in sim\n"), "{}", done.stdout);
 }

@@ -29,11 +29,18 @@ impl Demand {
             }
         }
         let has_ended = |(thread, wanted)| self.threads.get(thread).is_none_or(|now| now < wanted);
-        if self.threads.is_empty() || before.iter().any(has_ended) {
+        // A thread that exists has run, so the kernel does not count if none has.
+        let is_untold = self.threads.values().all(|wanted| wanted.is_zero());
+        if is_untold || before.iter().any(has_ended) {
             return None;
         }
         let since = |(thread, &now): (_, &Span)| now - before.get(thread).copied().unwrap_or(Span::ZERO);
         Some(self.threads.iter().map(since).sum())
+    }
+
+    /// The number of threads at the last call.
+    pub fn threads(&self) -> u32 {
+        self.threads.len().try_into().unwrap_or(u32::MAX)
     }
 }
 

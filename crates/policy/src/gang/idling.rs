@@ -2,8 +2,9 @@
 //!
 //! Source: our own. A job that spins in one phase and waits for input in the next one keeps its
 //! class, since it hardly blocks, and its turns would be idle. So it is *accompanied*: in its turns
-//! the next job runs as well. It keeps all of its turns, and competes in them with that one at
-//! most until the turn in which it wants its CPUs again has ended.
+//! the next job runs as well. It keeps all of its turns, and competes in them, on each of its
+//! cells, with at most one job that does not idle as well, until the turn in which it wants its
+//! CPUs again has ended.
 //!
 //! The measure is the time for which its threads wanted a CPU, whether they had one or waited for
 //! it. So a job that is accompanied is not taken for one that idles because the other one runs.
@@ -33,12 +34,13 @@ impl Idling {
         self.allowed += time;
     }
 
-    /// A turn of it has ended. Since the last one its threads wanted CPUs for so long, all
-    /// together, and it has so many CPUs. Returns whether it idles.
+    /// A turn of it has ended. Since the last one its threads, of which there are so many, wanted
+    /// CPUs for so long, all together, and it has so many CPUs. Returns whether it idles.
     ///
-    /// A turn in which it could not run says nothing.
-    pub fn end_turn(&mut self, wanted: Span, cpus: u32) -> bool {
-        let allowed = std::mem::take(&mut self.allowed).scaled(1_000 * u64::from(cpus.max(1)));
+    /// A turn in which it could not run says nothing. CPUs for which it has no threads do not
+    /// count: a job with fewer threads than CPUs may spin nevertheless.
+    pub fn end_turn(&mut self, wanted: Span, threads: u32, cpus: u32) -> bool {
+        let allowed = std::mem::take(&mut self.allowed).scaled(1_000 * u64::from(cpus.min(threads).max(1)));
         let is_unused = wanted < allowed.scaled(if self.idles() { IDLES_ON } else { IDLES });
         if !allowed.is_zero() {
             self.unused = if is_unused { (self.unused + 1).min(TURNS) } else { 0 };
@@ -65,7 +67,7 @@ mod tests {
         let turn = |&millis: &u64| {
             job.allow(Span::from_millis(15));
             job.allow(Span::from_millis(5));
-            job.end_turn(Span::from_millis(millis), CPUS)
+            job.end_turn(Span::from_millis(millis), CPUS, CPUS)
         };
         wanted.iter().map(turn).collect()
     }
@@ -80,12 +82,24 @@ mod tests {
     #[test]
     fn a_turn_in_which_it_could_not_run_says_nothing() {
         let mut job = Idling::default();
-        assert!(!job.end_turn(Span::ZERO, CPUS) && !job.end_turn(Span::ZERO, CPUS));
+        assert!(!job.end_turn(Span::ZERO, CPUS, CPUS) && !job.end_turn(Span::ZERO, CPUS, CPUS));
         job.allow(Span::from_millis(20));
-        assert!(!job.end_turn(Span::ZERO, CPUS));
+        assert!(!job.end_turn(Span::ZERO, CPUS, CPUS));
         job.allow(Span::MAX);
-        assert!(job.end_turn(Span::ZERO, u32::MAX) && job.end_turn(Span::from_millis(1), CPUS));
+        assert!(job.end_turn(Span::ZERO, u32::MAX, u32::MAX) && job.end_turn(Span::from_millis(1), CPUS, CPUS));
         job.allow(Span::MAX);
-        assert!(!job.end_turn(Span::MAX, u32::MAX));
+        assert!(!job.end_turn(Span::MAX, u32::MAX, u32::MAX));
+    }
+
+    #[test]
+    fn a_job_with_fewer_threads_than_cpus_idles_only_if_its_threads_do() {
+        for (millis, idles) in [(40, false), (19, true)] {
+            let mut job = Idling::default();
+            for _ in 0..3 {
+                job.allow(Span::from_millis(20));
+                job.end_turn(Span::from_millis(millis), 2, 8);
+            }
+            assert_eq!(job.idles(), idles, "{millis} ms");
+        }
     }
 }

@@ -33,7 +33,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             }
             if using.has_turn && have_ended {
                 let wanted = job.demand.until(now);
-                let idles = using.idling.end_turn(wanted - using.wanted, cells.shape.cells());
+                let idles = using.idling.end_turn(wanted - using.wanted, job.threads.len() as u32, cells.shape.cells());
                 using.wanted = wanted;
                 // It has been found there.
                 is_changed |= idles != facts.idles && decisions.set_idles(id, idles).is_ok();
