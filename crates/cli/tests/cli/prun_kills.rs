@@ -112,7 +112,7 @@ fn nothing_stays_of_jobs_whose_processes_are_killed_and_the_others_go_on() {
 }
 
 #[test]
-#[ignore = "takes a while; ./check --full runs it, and ./soak with other seeds"]
+#[ignore = "takes a while; ./soak runs it"]
 fn nothing_stays_of_many_killed_jobs() {
     testing::for_each_seed(50, |seed| {
         thread::scope(|scope| {
