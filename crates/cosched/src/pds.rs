@@ -35,7 +35,7 @@
 //! | names a job of another user | it is refused, except for root |
 //! | asks for turns along with a job of another | it is refused, since that job would lose time |
 //! | asks for more memory than there is | it is refused, since all others in the queue would wait |
-//! | asks for a job that never ends, with a large weight | as without pds: it gets its share, by weight |
+//! | asks for a long slice, large weights or many processes | it delays all others: there are no limits yet |
 //! | reads the folder of the table | only root can |
 //! | listens in place of pds | a client talks to root only, or to itself |
 //!

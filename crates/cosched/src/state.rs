@@ -69,7 +69,7 @@ pub struct Job {
     pub stop_by: Option<StopBy>,
     /// How it is lowered. `None` if that was never asked for.
     pub lower_by: Option<LowerBy>,
-    /// For whom the agent acts, in a table of several users.
+    /// The user and the process that the agent acts for, in a table of several users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<Client>,
 }
@@ -113,7 +113,7 @@ pub struct Entering {
     pub waits_for_cells: bool,
     /// The memory that it claims, in bytes. It waits in the queue until that is left.
     pub memory: Option<u64>,
-    /// For whom the agent acts, in a table of several users.
+    /// The user and the process that the agent acts for, in a table of several users.
     pub client: Option<Client>,
 }
 

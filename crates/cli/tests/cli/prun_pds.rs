@@ -26,7 +26,7 @@ struct Pds {
 }
 
 impl Pds {
-    /// `None` unless this user is root, of whom the test is then no test.
+    /// Returns `None` if this user is not root: then there is nothing to test.
     fn start() -> Option<Pds> {
         if !geteuid().is_root() {
             testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "pds", "run the test as root");
