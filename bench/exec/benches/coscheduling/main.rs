@@ -82,10 +82,7 @@ impl Arm {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let rowlock = match &arguments.rowlock {
-        Some(named) => named.clone(),
-        None => build_rowlock()?,
-    };
+    let rowlock = arguments.rowlock.clone().map_or_else(build_rowlock, Ok)?;
     let folder = tempfile::tempdir()?;
     let team = compile("coscheduling/team.c", folder.path())?;
     let arms = if arguments.arms.is_empty() { Arm::value_variants() } else { &arguments.arms[..] };

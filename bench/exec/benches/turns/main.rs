@@ -66,10 +66,7 @@ struct Programs {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let rowlock = match &arguments.rowlock {
-        Some(named) => named.clone(),
-        None => build_rowlock()?,
-    };
+    let rowlock = arguments.rowlock.clone().map_or_else(build_rowlock, Ok)?;
     let folder = tempfile::tempdir()?;
     let team = compile("coscheduling/team.c", folder.path())?;
     let programs = Programs { rowlock, team, bystander: compile("turns/bystander.c", folder.path())? };
