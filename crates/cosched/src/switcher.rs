@@ -54,8 +54,10 @@ impl Switcher {
     pub(crate) fn switch(&mut self, table: &Table, state: &Arc<State>, now: Instant) -> Result<Option<Span>, Failure> {
         self.find_lists(table, state);
         let Switcher { priority, lists, pages, mechanisms, .. } = self;
-        let running = jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == Some(Action::Run));
-        let last_thread = running.filter(|(_, _, list)| list.is_stopped()).find_map(|(_, _, list)| list.last_thread());
+        let jobs: Vec<_> = jobs(lists, state).map(|of @ (id, _, _)| (state.action(id, now), of)).collect();
+        let of = |action: Option<Action>| jobs.iter().filter(move |(own, _)| *own == action).map(|&(_, of)| of);
+        let mut running = of(Some(Action::Run)).filter(|(_, _, list)| list.is_stopped());
+        let last_thread = running.find_map(|(_, _, list)| list.last_thread());
         // If this process may not use that CPU, neither can one of its threads be there. This comes
         // before the stops, after which CPUs are idle.
         let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
@@ -67,7 +69,7 @@ impl Switcher {
         };
         let mut failed = None;
         let mut enforce = |action: Option<Action>, step: Step| {
-            for (id, job, list) in jobs(lists, state).filter(|&(id, _, _)| state.action(id, now) == action) {
+            for (id, job, list) in of(action) {
                 if let Err(why) = step(mechanisms, &job.target(id, list)) {
                     failed.get_or_insert((id, why));
                 }
