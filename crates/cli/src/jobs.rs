@@ -1,5 +1,6 @@
 //! `rowlock jobs`, `kill`, `hold`, `resume` and `set`: see and change the jobs of `rowlock prun`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cosched::pds::Change;
-use cosched::{AgentError, Job, State, StateError, StopBy, Table, Times};
+use cosched::{AgentError, Job, Measured, State, StateError, StopBy, Table, Times};
 use policy::coscheduler::JobFacts;
 use policy::gang::{Action, Class, Gang};
 use policy::layout::Rectangle;
@@ -110,7 +111,7 @@ fn change(job: JobId, change: Change) -> Result<(), Stop> {
 }
 
 /// The table of pds if that is there, or that of this user.
-pub(crate) fn look() -> Result<Option<(Arc<State>, Times)>, Stop> {
+pub(crate) fn look() -> Result<Option<(Arc<State>, Measured)>, Stop> {
     match pds::find()? {
         Some(mut client) => client.table().map_err(pds::stop),
         None => Table::look(&cosched::place()).or_failed(),
@@ -155,6 +156,10 @@ struct Row {
     slices: Vec<usize>,
     /// The number that jobs with common turns share.
     task: u32,
+    /// The share of the CPU time of its last turns that it has used. `None` if it takes no turns.
+    share: Option<f64>,
+    /// The CPU time that was stolen from this virtual machine since the job was entered.
+    stolen_ns: u64,
     seconds: f64,
     command: String,
     /// Of a detached job that has ended, unless its agent was killed.
@@ -170,7 +175,7 @@ impl List {
     /// A detached job says how it has ended before it leaves the table. So one that ends meanwhile
     /// is in the table, which is read first, or in the spool.
     fn of(
-        table: impl FnOnce() -> Result<Option<(Arc<State>, Times)>, Stop>,
+        table: impl FnOnce() -> Result<Option<(Arc<State>, Measured)>, Stop>,
         spool: impl FnOnce() -> Vec<(JobId, Record)>,
     ) -> Result<List, Stop> {
         let (table, now) = (table()?, cosched::now());
@@ -179,7 +184,7 @@ impl List {
         let alive: Vec<(JobId, &Job)> = jobs.filter(|(_, job)| job.agent().is_alive()).collect();
         let ended = |(id, record): (_, Record)| Some((record.agent(), ended_row(id, &record)?));
         let ended: Vec<(Identity, Row)> = spool().into_iter().filter_map(ended).collect();
-        let Some((state, times)) = &table else {
+        let Some((state, Measured { times, shares })) = &table else {
             let jobs = ended.into_iter().map(|(_, row)| row).collect();
             return Ok(List { schema_version: 1, slice_ns: None, jobs, switches: None });
         };
@@ -189,7 +194,7 @@ impl List {
         let alive: Vec<Row> = alive
             .into_iter()
             .filter(|&(id, job)| !has_ended(id, job))
-            .map(|(id, job)| row(state, id, job, now))
+            .map(|(id, job)| row(state, shares, id, job, now))
             .collect();
         let rows = ended.into_iter().map(|(_, row)| row).chain(alive).collect();
         let nanos = |span: Option<Span>| span.map_or(0, Span::as_nanos);
@@ -219,6 +224,8 @@ impl List {
             "cells",
             "slices",
             "weight",
+            "used",
+            "stolen",
             "ranks",
             "seconds",
             "command",
@@ -236,6 +243,10 @@ impl List {
                 row.cells.clone(),
                 Some(slices.join(",")).filter(|slices| !slices.is_empty()),
                 row.weight.map(|weight| weight.to_string()),
+                row.share.map(|share| format!("{:.0}%", share * 100.0)),
+                Some(Span::from_nanos(row.stolen_ns))
+                    .filter(|stolen| !stolen.is_zero())
+                    .map(|stolen| stolen.to_string()),
                 Some(row.ranks.to_string()),
                 Some(format!("{:.0}", row.seconds)),
                 Some(word(&row.command).into_owned()),
@@ -260,7 +271,7 @@ impl List {
     }
 }
 
-fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
+fn row(state: &State, shares: &BTreeMap<u32, u32>, id: JobId, job: &Job, now: policy::Instant) -> Row {
     let facts = state.facts(id);
     let (task, takes_turns) = (state.task(id), facts.is_some_and(|facts| facts.takes_turns()));
     let is_in = |jobs: &[(JobId, Rectangle)]| takes_turns && jobs.iter().any(|&(other, _)| other == task);
@@ -288,6 +299,8 @@ fn row(state: &State, id: JobId, job: &Job, now: policy::Instant) -> Row {
         cells: job.cells.map(|cells| format!("{}+{}+{}", cells.shape, cells.column, cells.row)),
         slices: slices.collect(),
         task: task.0,
+        share: shares.get(&id.0).map(|&thousandths| f64::from(thousandths) / 1000.0),
+        stolen_ns: (cosched::stolen() - job.stolen).as_nanos(),
         seconds: now.since(job.entered).as_secs_f64(),
         command: job.command.clone(),
         exit_code: None,
@@ -314,6 +327,8 @@ fn ended_row(id: JobId, record: &Record) -> Option<Row> {
         cells: None,
         slices: Vec::new(),
         task: id.0,
+        share: None,
+        stolen_ns: 0,
         seconds,
         command: record.command.clone(),
         exit_code,
@@ -340,7 +355,7 @@ mod tests {
     use crate::spool::tests::{ended, killed};
 
     /// A table with a job of this process.
-    fn table() -> (Arc<State>, Times) {
+    fn table() -> (Arc<State>, Measured) {
         let mut state = State::new(Topology::of_this_machine(&sys::cpus::allowed().unwrap()), Span::from_millis(20));
         let entering = Entering {
             agent: Identity::own(),
@@ -355,7 +370,7 @@ mod tests {
             client: None,
         };
         state.enter(&entering, cosched::now()).unwrap();
-        (Arc::new(state), Times::default())
+        (Arc::new(state), Measured::default())
     }
 
     fn states(list: &List) -> Vec<&'static str> {

@@ -33,7 +33,7 @@ use crate::restraint::{Hint, StopChoice};
 use crate::state::{Entering, Job, State, StateError};
 use crate::switcher::Switcher;
 use crate::table::{Table, TableError};
-use crate::turn_use::TurnUse;
+use crate::turn_use::{TurnEnd, TurnUse};
 
 /// How long a claim may last before another agent takes it over, without the time that
 /// the processes take.
@@ -452,17 +452,21 @@ impl<'a> Watch<'a> {
         changed.map_err(|why| self.shared.note(why)).is_ok()
     }
 
-    /// Tells the table whether the job idles in its turns, if one has ended. Returns whether that
+    /// Tells the others how the job has used its turns if one has ended. Returns whether the table
     /// has changed.
     fn note_use_of_turns(&mut self, state: &State, now: Instant) -> bool {
         let job = self.shared.job;
-        if state.facts(job).is_none_or(|facts| facts.gang != Gang::Adaptive) {
+        let Some(facts) = state.facts(job).filter(|facts| facts.gang == Gang::Adaptive || facts.takes_turns()) else {
             return false;
-        }
+        };
         let processes = self.shared.list.iter().map(|(process, _)| process);
-        let idles = self.uses.look(state, job, now, processes);
-        let changed = idles.filter(|&idles| state.facts(job).is_some_and(|facts| facts.idles != idles));
-        changed.is_some_and(|idles| self.update(|state, _| state.set_idles(job, idles)))
+        let end = self.uses.look(state, job, now, processes);
+        if end.is_some() || state.next_boundary(now).is_none() {
+            self.shared.list.set_share(end.and_then(|end| end.share));
+        }
+        let Some(TurnEnd { idles, .. }) = end else { return false };
+        let has_changed = facts.gang == Gang::Adaptive && facts.idles != idles;
+        has_changed && self.update(|state, _| state.set_idles(job, idles))
     }
 
     /// Lists the processes of the own job and observes them, if it is time to. Returns whether
@@ -517,8 +521,7 @@ impl<'a> Watch<'a> {
         let begun =
             state.next_boundary(now).map_or(now, |next| Instant::ZERO + next.since(Instant::ZERO + state.slice()));
         let ran = threads.iter().fold(Span::ZERO, |sum, thread| sum + thread.counters.ran);
-        let cells = job.cells.into_iter().flat_map(|cells| cells.cells(state.topology().mesh()));
-        let cpus = cells.map(|cell| state.topology().cpus_of(cell).len() as u64).sum();
+        let cpus = u64::from(state.cpus(id));
         look == Look::End
             && self.hints.end(begun, now, ran, cpus)
             && self.update(|state, _| state.set_hint(id, Hint::Ignored))

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use sys::identity::Identity;
@@ -31,6 +31,9 @@ pub(crate) struct ProcessList {
     last_thread: View<AtomicU64>,
     /// How the control group of the job was stopped and continued, if it has one.
     group_mark: View<AtomicU32>,
+    /// One more than the share of the CPU time of its last turns that the job has used, in
+    /// thousandths. Zero if it is unknown.
+    share: View<AtomicU32>,
     started: View<[AtomicU64]>,
     /// Zero in a free place.
     pids: View<[AtomicU32]>,
@@ -42,6 +45,7 @@ impl ProcessList {
     /// The list in a file of [`LENGTH`] bytes. `None` if it is shorter.
     pub(crate) fn new(mapping: &Arc<Mapping>) -> Option<ProcessList> {
         const GROUP_MARK: usize = 2 * size_of::<u64>();
+        const SHARE: usize = GROUP_MARK + size_of::<u32>();
         const STARTED: usize = 3 * size_of::<u64>();
         const PIDS: usize = STARTED + PLACES * size_of::<u64>();
         const MARKS: usize = PIDS + PLACES * size_of::<u32>();
@@ -49,6 +53,7 @@ impl ProcessList {
             end: mapping.get(0)?,
             last_thread: mapping.get(size_of::<u64>())?,
             group_mark: mapping.get(GROUP_MARK)?,
+            share: mapping.get(SHARE)?,
             started: mapping.slice(STARTED, PLACES)?,
             pids: mapping.slice(PIDS, PLACES)?,
             marks: mapping.slice(MARKS, PLACES)?,
@@ -73,6 +78,17 @@ impl ProcessList {
     /// The mark of the job's control group. At first zero.
     pub(crate) fn group_mark(&self) -> &AtomicU32 {
         &self.group_mark
+    }
+
+    /// The share of the CPU time of its last turns that the job has used, in thousandths. `None` if
+    /// it is unknown.
+    pub(crate) fn share(&self) -> Option<u32> {
+        self.share.load(Relaxed).checked_sub(1).map(|share| share.min(1000))
+    }
+
+    /// Says how much of the CPU time of its last turns the job has used.
+    pub(crate) fn set_share(&self, share: Option<u32>) {
+        self.share.store(share.map_or(0, |share| share.saturating_add(1)), Relaxed);
     }
 
     /// Says that the processes give way by themselves from now on. As in a stop, their threads
@@ -168,6 +184,16 @@ pub(crate) mod tests {
         list.iter().for_each(|(_, mark)| mark.store(7, SeqCst));
         list.set(&[]);
         assert_eq!(list.iter().map(|(process, mark)| (process, mark.load(SeqCst))).collect::<Vec<_>>(), [(own, 7)]);
+    }
+
+    #[test]
+    fn a_share_is_unknown_until_it_is_told_and_never_more_than_all() {
+        let list = list();
+        assert_eq!(list.share(), None);
+        for (told, read) in [(Some(0), Some(0)), (Some(990), Some(990)), (Some(u32::MAX), Some(1000)), (None, None)] {
+            list.set_share(told);
+            assert_eq!(list.share(), read);
+        }
     }
 
     #[test]

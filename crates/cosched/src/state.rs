@@ -11,6 +11,7 @@ use policy::slices::{Entry, Slice};
 use policy::{Instant, JobId, Span};
 use serde::{Deserialize, Serialize};
 use sys::identity::Identity;
+use sys::load::CpuTime;
 use sys::task_group::TaskGroup;
 use wait::turn::Turn;
 
@@ -55,6 +56,8 @@ pub struct Job {
     pub ranks: u32,
     /// When it was entered, by the clock of turns.
     pub entered: Instant,
+    /// How much CPU time had been stolen from this virtual machine until then, all CPUs together.
+    pub stolen: Span,
     /// Whether its user holds it.
     pub is_held: bool,
     /// Whether its terminal has stopped it. Agents leave it alone then.
@@ -252,6 +255,13 @@ impl State {
         self.coscheduler.facts(id)
     }
 
+    /// The number of CPUs of a job's cells.
+    pub(crate) fn cpus(&self, id: JobId) -> u32 {
+        let rectangle = self.jobs.get(&id).and_then(|job| job.cells);
+        let cells = rectangle.into_iter().flat_map(|cells| cells.cells(self.topology.mesh()));
+        cells.map(|cell| self.topology.cpus_of(cell).len() as u32).sum()
+    }
+
     /// The number that stands for a job in slices: its own, unless it cooperates with others.
     pub fn task(&self, id: JobId) -> JobId {
         self.coscheduler.task(id)
@@ -312,6 +322,7 @@ impl State {
             command: shortened(&entering.command),
             ranks: entering.ranks,
             entered: now,
+            stolen: stolen(),
             is_held: false,
             is_suspended: false,
             cells,
@@ -543,6 +554,11 @@ fn rules(slice: Span) -> Rules {
 }
 
 /// A command without the rest of a long one.
+/// How much CPU time has been stolen from this virtual machine, as far as its host tells.
+pub fn stolen() -> Span {
+    CpuTime::of_machine().map_or(Span::ZERO, |time| time.stolen.into())
+}
+
 fn shortened(command: &str) -> String {
     let end = command.char_indices().map(|(at, _)| at).take_while(|&at| at <= LONGEST_COMMAND).last();
     if command.len() <= LONGEST_COMMAND { command.to_owned() } else { command[..end.unwrap_or(0)].to_owned() }

@@ -4,6 +4,7 @@
 //! the next version, and then one compare-and-exchange makes it the latest one. If another process
 //! was faster, it begins again with that one's version. No process ever waits for another.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
@@ -37,6 +38,17 @@ pub struct Table {
     page: Page,
     /// The last version that was read.
     known: Mutex<Option<(u64, Arc<State>)>>,
+}
+
+/// What agents have measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The times of switches.
+    pub times: Times,
+    /// The share of the CPU time of its last turns that a job has used, in thousandths, by the
+    /// job's number. A job that takes no turns is missing.
+    pub shares: BTreeMap<u32, u32>,
 }
 
 /// The times of switches.
@@ -157,11 +169,19 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError`].
-    pub fn look(place: &Path) -> Result<Option<(Arc<State>, Times)>, TableError> {
+    pub fn look(place: &Path) -> Result<Option<(Arc<State>, Measured)>, TableError> {
         let found = SharedFolder::look(place, &SharedFolder::common_name()).map_err(|why| folder_error(place, why))?;
         let read = |folder| -> Result<_, TableError> {
             let table = Table::open(folder)?;
-            if table.page.latest() == 0 { Ok(None) } else { Ok(Some((table.state()?, table.times()))) }
+            if table.page.latest() == 0 {
+                return Ok(None);
+            }
+            let state = table.state()?;
+            // Its folder was not entered, so that this creates no file of a job that has ended.
+            let share = |(job, _): (JobId, _)| Some((job.0, table.processes(job).ok()?.share()?));
+            let takes_turns = |(job, _): &(JobId, _)| state.facts(*job).is_some_and(|facts| facts.takes_turns());
+            let shares = state.jobs().filter(takes_turns).filter_map(share).collect();
+            Ok(Some((state, Measured { times: table.times(), shares })))
         };
         match found.map_or(Ok(None), read) {
             Err(why) if why.is_of_missing_file() => Ok(None),

@@ -1,7 +1,6 @@
 //! Disturbance: how much other programs used the machine during a run.
 
 use std::fmt;
-use std::fs;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -60,7 +59,7 @@ fn own_time() -> Duration {
 
 /// The CPU time that all programs have used since the boot.
 fn busy_time() -> Option<Duration> {
-    CpuTime::parse(&fs::read_to_string("/proc/stat").ok()?, "cpu").map(|time| time.busy)
+    CpuTime::of_machine().map(|time| time.busy)
 }
 
 #[cfg(test)]

@@ -37,6 +37,11 @@ impl CpuTime {
     /// The unit of its times on all kernels, as seen by programs.
     pub const TICK: Duration = Duration::from_millis(10);
 
+    /// The time of all CPUs of this machine together. `None` if the kernel does not tell.
+    pub fn of_machine() -> Option<CpuTime> {
+        CpuTime::parse(&std::fs::read_to_string("/proc/stat").ok()?, "cpu")
+    }
+
     /// Parses the line of `/proc/stat` about a CPU, such as `cpu0`, or about all of them, `cpu`.
     pub fn parse(text: &str, cpu: &str) -> Option<CpuTime> {
         let line = text.lines().find_map(|line| line.strip_prefix(cpu)?.strip_prefix(' '))?;

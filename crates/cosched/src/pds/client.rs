@@ -16,7 +16,7 @@ use super::message::{Answer, Call, Change, JobRequest, LONGEST_ANSWER, MessageEr
 use crate::clock;
 use crate::queue::Waiting;
 use crate::state::State;
-use crate::table::Times;
+use crate::table::Measured;
 
 /// How long pds may take to answer, except while a job waits in the queue.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -95,10 +95,10 @@ impl Client {
     ///
     /// # Errors
     /// [`PdsError`].
-    pub fn table(&mut self) -> Result<Option<(Arc<State>, Times)>, PdsError> {
+    pub fn table(&mut self) -> Result<Option<(Arc<State>, Measured)>, PdsError> {
         match self.ask(Call::Table)? {
             Answer::Table(None) => Ok(None),
-            Answer::Table(Some((state, times))) => Ok(Some((Arc::new(parse(&state)?), times))),
+            Answer::Table(Some((state, measured))) => Ok(Some((Arc::new(parse(&state)?), measured))),
             _ => Err(nonsense()),
         }
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentError;
 use crate::placement::Demand;
 use crate::state::{SLICES, State};
-use crate::table::Times;
+use crate::table::Measured;
 
 /// The version of the messages.
 pub(super) const VERSION: u32 = 1;
@@ -162,7 +162,7 @@ pub(super) enum Answer {
     /// Whether it is stopped.
     IsStopped(bool),
     /// The table, if there is one.
-    Table(Option<(String, Times)>),
+    Table(Option<(String, Measured)>),
     /// It was not done: because it may not be asked for, or because it failed.
     Refused {
         /// Whether the request is wrong.

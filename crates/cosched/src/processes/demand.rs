@@ -1,4 +1,4 @@
-//! For how long the threads of a job have wanted CPUs.
+//! For how long the threads of a job have had CPUs, and have wanted them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,31 +11,44 @@ use super::threads;
 /// Observes threads, one interval after the other.
 #[derive(Debug, Default)]
 pub struct Demand {
-    /// What each thread has wanted so far. The key has the start time of its process.
-    threads: BTreeMap<(u32, u64, u32), Span>,
+    /// The times of each thread so far. The key has the start time of its process.
+    threads: BTreeMap<(u32, u64, u32), CpuTimes>,
+}
+
+/// The times of threads, together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// For how long they had a CPU.
+    pub ran: Span,
+    /// For how long they had one or awaited one.
+    pub wanted: Span,
 }
 
 impl Demand {
-    /// For how long all threads of these processes have had or awaited a CPU since the last call,
-    /// together. `None` if that is unknown: one of them has ended, or the kernel does not tell.
-    pub fn observe(&mut self, processes: impl IntoIterator<Item = Identity>) -> Option<Span> {
+    /// The times of all threads of these processes since the last call. `None` if they are unknown:
+    /// one of the threads has ended, or the kernel does not tell.
+    pub fn observe(&mut self, processes: impl IntoIterator<Item = Identity>) -> Option<CpuTimes> {
         let before = std::mem::take(&mut self.threads);
         for process in processes {
             for thread in threads(process).unwrap_or_default() {
                 let text = fs::read(format!("/proc/{}/task/{thread}/schedstat", process.pid));
-                if let Some(wanted) = text.ok().and_then(|text| wanted(&text)) {
-                    self.threads.insert((process.pid, process.started, thread), wanted);
+                if let Some(times) = text.ok().and_then(|text| CpuTimes::parse(&text)) {
+                    self.threads.insert((process.pid, process.started, thread), times);
                 }
             }
         }
-        let has_ended = |(thread, wanted)| self.threads.get(thread).is_none_or(|now| now < wanted);
+        let ends_before = |now: &CpuTimes, then: &CpuTimes| now.ran < then.ran || now.wanted < then.wanted;
+        let has_ended = |(thread, then)| self.threads.get(thread).is_none_or(|now| ends_before(now, then));
         // A thread that exists has run, so the kernel does not count if none has.
-        let is_untold = self.threads.values().all(|wanted| wanted.is_zero());
+        let is_untold = self.threads.values().all(|times| times.wanted.is_zero());
         if is_untold || before.iter().any(has_ended) {
             return None;
         }
-        let since = |(thread, &now): (_, &Span)| now - before.get(thread).copied().unwrap_or(Span::ZERO);
-        Some(self.threads.iter().map(since).sum())
+        let add = |sum: CpuTimes, (thread, now): (_, &CpuTimes)| {
+            let then = before.get(thread).copied().unwrap_or_default();
+            CpuTimes { ran: sum.ran + (now.ran - then.ran), wanted: sum.wanted + (now.wanted - then.wanted) }
+        };
+        Some(self.threads.iter().fold(CpuTimes::default(), add))
     }
 
     /// The number of threads at the last call.
@@ -44,11 +57,13 @@ impl Demand {
     }
 }
 
-/// The first two fields of `schedstat`: the times on a CPU and waiting for one, in nanoseconds.
-fn wanted(text: &[u8]) -> Option<Span> {
-    let mut fields = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
-    let [ran, waited] = [fields.next()?.parse().ok()?, fields.next()?.parse().ok()?].map(Span::from_nanos);
-    Some(ran + waited)
+impl CpuTimes {
+    /// The first two fields of `schedstat`: the times on a CPU and waiting for one, in nanoseconds.
+    fn parse(text: &[u8]) -> Option<CpuTimes> {
+        let mut fields = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
+        let [ran, waited] = [fields.next()?.parse().ok()?, fields.next()?.parse().ok()?].map(Span::from_nanos);
+        Some(CpuTimes { ran, wanted: ran + waited })
+    }
 }
 
 #[cfg(test)]
@@ -65,26 +80,30 @@ mod tests {
         let name = || sys::identity::Stat::of(sleep.id()).unwrap().name() == b"sleep";
         until(|| name() && state(sleep.id()) == b'S');
         let mut demand = Demand::default();
-        assert!(demand.observe([sleeps]).is_some_and(|wanted| !wanted.is_zero()), "since it began");
-        assert_eq!(demand.observe([sleeps]), Some(Span::ZERO));
+        assert!(demand.observe([sleeps]).is_some_and(|times| !times.ran.is_zero()), "since it began");
+        let nothing = Some(CpuTimes::default());
+        assert_eq!(demand.observe([sleeps]), nothing);
         let spin = Child::start(testing::command("sh").args(["-c", "while :; do :; done"]));
         let spins = identity(spin.id());
         demand.observe([sleeps, spins]).unwrap();
-        let mut sum = Span::ZERO;
+        let (mut ran, mut wanted) = (Span::ZERO, Span::ZERO);
         until(|| {
-            sum += demand.observe([sleeps, spins]).unwrap();
-            sum >= Span::from_millis(50)
+            let times = demand.observe([sleeps, spins]).unwrap();
+            (ran, wanted) = (ran + times.ran, wanted + times.wanted);
+            ran >= Span::from_millis(50)
         });
+        assert!(wanted >= ran);
         assert_eq!(demand.observe([sleeps]), None);
-        assert_eq!(demand.observe([sleeps]), Some(Span::ZERO));
+        assert_eq!(demand.observe([sleeps]), nothing);
         assert_eq!(demand.observe([Identity { started: sleeps.started + 1, ..sleeps }]), None);
     }
 
     #[test]
     fn a_thread_wants_a_cpu_while_it_has_one_and_while_it_waits_for_one() {
-        assert_eq!(wanted(b"196653 2238460 2\n"), Some(Span::from_nanos(196_653 + 2_238_460)));
+        let [ran, wanted] = [196_653, 196_653 + 2_238_460].map(Span::from_nanos);
+        assert_eq!(CpuTimes::parse(b"196653 2238460 2\n"), Some(CpuTimes { ran, wanted }));
         for text in [&b""[..], b"1", b"x 1 2", b"1 -1 2", b"\xff 1"] {
-            assert_eq!(wanted(text), None);
+            assert_eq!(CpuTimes::parse(text), None);
         }
     }
 }
