@@ -256,6 +256,7 @@ fn expect_turns(mechanism: &str) {
         until(|| are_stopped(first.id()) && are_running(second.id()));
         until(|| are_stopped(second.id()) && are_running(first.id()));
     }
+    until(|| table.jobs().iter().all(|job| job["share"].as_f64().is_some_and(|share| share > 0.0)));
     let set = |arguments: &[&str]| drop(testing::run(&mut table.rowlock(arguments)).expect_success());
     set(&["hold", "1"]);
     until(|| table.jobs()[0]["state"] == "held" && are_stopped(first.id()) && are_running(second.id()));
