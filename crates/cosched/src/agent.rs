@@ -421,14 +421,14 @@ impl<'a> Watch<'a> {
         });
         let boundary = state.next_boundary(now);
         // If the last switch was for another version, this one is not that of a boundary.
-        let is_of_boundary = !self.again && self.page.switched() >> 32 == version >> 32;
+        let last = self.page.switched();
+        let is_of_boundary = !self.again && last >> 32 == version >> 32;
         self.again = !self.page.claims().finish(claim, turn(version, boundary));
         if is_of_boundary {
             let done = clock::now();
             self.page.duration().count(done.since(now));
             skew.into_iter().for_each(|skew| self.page.skew().count(skew));
-            if let Some(begun) = boundary.map(|boundary| Instant::ZERO + boundary.since(Instant::ZERO + state.slice()))
-            {
+            if let Some(begun) = boundary.map(|next| first_boundary(last, next, state.slice())) {
                 self.page.lateness().count(now.since(begun));
                 self.page.delay().count(done.since(begun));
             }
@@ -559,6 +559,17 @@ fn turn(version: u64, next_boundary: Option<Instant>) -> u64 {
     // upper half. A turn is only compared with a recent one.
     let boundary = next_boundary.map_or(0, |boundary| boundary.as_nanos() / 1024 % (1 << 32));
     (version & !u64::from(u32::MAX)) | boundary
+}
+
+/// The first boundary after the switch that has begun the turn `last`, where `next` is the first one
+/// from now on. Later ones may have passed without a switch: then this one is more than a slice
+/// late.
+fn first_boundary(last: u64, next: Instant, slice: Span) -> Instant {
+    // Both are numbers of 32 bits, which overflow after 73 minutes. That of `next` is the later one.
+    let between = turn(0, Some(next)).wrapping_sub(last) % (1 << 32) * 1024;
+    // All boundaries are whole slices apart, but those in the numbers are rounded.
+    let slices = (between + slice.as_nanos() / 2) / slice.as_nanos().max(1);
+    Instant::ZERO + next.since(Instant::ZERO + slice.scaled(1000 * slices.max(1)))
 }
 
 #[cfg(test)]

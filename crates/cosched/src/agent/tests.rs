@@ -87,3 +87,18 @@ fn jobs_are_observed_soon_although_they_take_no_turns_unless_there_is_only_one()
     state.release(jobs[0], now).unwrap();
     assert_eq!((state.next_boundary(now), longest_sleep(&state)), (None, LONGEST_SLEEP));
 }
+
+#[test]
+fn a_switch_is_late_since_the_first_boundary_that_has_passed() {
+    let begun = Instant::ZERO + SLICE;
+    for (missed, late) in [(0, 0), (0, 19), (1, 0), (1, 5), (3, 19), (50_000, 7)] {
+        let scripted = Scripted::new();
+        assert!(scripted.look(begun));
+        let first = scripted.state.next_boundary(begun).unwrap();
+        let late = SLICE.scaled(1000 * missed) + Span::from_millis(late);
+        let now = first + late;
+        let next = scripted.state.next_boundary(now).unwrap();
+        let last = scripted.words[1].load(SeqCst);
+        assert_eq!(now.since(first_boundary(last, next, SLICE)), late);
+    }
+}
