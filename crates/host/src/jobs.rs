@@ -206,11 +206,11 @@ impl Job {
         self.turns.iter().for_each(JobTurns::release);
         self.requests = None;
         match &mut self.process {
+            // It asks its command to end. If it ended itself now, the command would be killed
+            // without having been asked, and nothing could wait for it.
+            _ if self.has_command => {}
             Process::Kept(process) => process.end(),
-            // Killing the process of a command would end the command as well, but nothing could
-            // wait for that.
-            Process::Plain(process) if !self.has_command => drop(process.kill()),
-            Process::Plain(_) => {}
+            Process::Plain(process) => drop(process.kill()),
         }
     }
 
