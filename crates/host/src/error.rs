@@ -30,6 +30,9 @@ pub enum Error {
     /// The jobs are to share cells in a way that this machine does not have.
     #[error("only the simulator has {0}; add `--world sim`")]
     OnlySimulated(String),
+    /// Jobs cannot be lowered in the turns of others.
+    #[error(transparent)]
+    CannotLower(Box<dyn std::error::Error + Send + Sync>),
     /// The table of turns cannot be used.
     #[error(transparent)]
     Turns(Box<dyn std::error::Error + Send + Sync>),
@@ -61,8 +64,8 @@ impl Error {
     /// Whether the scenario asks for something that this machine lacks, as opposed to a failure
     /// during the run.
     pub fn is_input(&self) -> bool {
-        use Error::{Endless, OnlySimulated, Refused, TooManyThreads};
-        matches!(self, Refused { .. } | TooManyThreads { .. } | Endless | OnlySimulated(_))
+        use Error::{CannotLower, Endless, OnlySimulated, Refused, TooManyThreads};
+        matches!(self, Refused { .. } | TooManyThreads { .. } | Endless | OnlySimulated(_) | CannotLower(_))
     }
 
     /// Makes an error of a job.

@@ -19,7 +19,7 @@ use crate::machine::idle_time;
 use crate::protocol::{Order, Recording};
 use crate::scheduling;
 use crate::timeline::{Sampler, StateSample};
-use crate::turns::{self, Turns, only_simulated};
+use crate::turns::{self, Turns, check_lowering, only_simulated, sharing};
 
 /// The time that endless jobs run before the others start, in which the kernel spreads them over
 /// the CPUs.
@@ -79,6 +79,7 @@ impl Host {
         if let Some(what) = only_simulated(setting) {
             return Err(Error::OnlySimulated(what));
         }
+        check_lowering(setting, cosched::find_lower_mechanism)?;
         for job in &setting.jobs {
             let refused = |why| Error::Refused { job: job.name.clone(), why };
             scheduling::check(&job.attributes).map_err(refused)?;
@@ -90,7 +91,7 @@ impl Host {
         // keeper and at least one more process. Turns take a keeper, an agent, and two processes
         // that succeed the agent.
         let cpus = self.calibration.machine.cpus;
-        let of_turns = if setting.coscheduling.is_some() { 4 } else { 0 };
+        let of_turns = if sharing(setting).is_some() { 4 } else { 0 };
         let threads_of = |kind: &JobKind| match kind {
             JobKind::Command { .. } => 3 + of_turns,
             kind => u64::from(kind.threads(cpus)) + 2 + of_turns,
@@ -126,7 +127,7 @@ impl Host {
         let arrivals = setting.arrivals(seed, step);
         let cpus = &self.calibration.machine.cpus_allowed;
         let orders = self.orders(setting, seed, recording);
-        let turns = setting.coscheduling.as_ref().map(|of| Turns::begin(of, &self.calibration.machine)).transpose()?;
+        let turns = sharing(setting).map(|of| Turns::begin(&of, &self.calibration.machine)).transpose()?;
         let mut jobs = Jobs::start(&self.program, &orders, turns, cancel)?;
         for (job, arrival) in jobs.jobs.iter_mut().zip(arrivals) {
             job.arrival = arrival.into();

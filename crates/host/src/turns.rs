@@ -73,6 +73,22 @@ fn only_simulated_way(of: &Coscheduling) -> Option<String> {
     None
 }
 
+/// How the jobs of a setting share the cells of this machine. `None` if they are not to have any. As
+/// in the simulator, jobs on a machine with `cells` take no turns if that is all that is written.
+pub(crate) fn sharing(setting: &Setting) -> Option<Coscheduling> {
+    let without_turns = |_| Coscheduling { how: Gang::None, ..Coscheduling::default() };
+    setting.coscheduling.or_else(|| setting.machine.cells.map(without_turns))
+}
+
+/// Refuses to lower jobs if that is not possible, where `find` looks for a way.
+pub(crate) fn check_lowering<T, E>(setting: &Setting, find: impl FnOnce() -> Result<T, E>) -> Result<(), Error>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let is_lowered = setting.coscheduling.is_some_and(|of| of.how == Gang::Moderate);
+    if is_lowered { find().map(drop).map_err(|why| Error::CannotLower(why.into())) } else { Ok(()) }
+}
+
 /// The number of cells that a machine has for jobs that share it.
 pub fn cells(machine: &Machine) -> u32 {
     topology(machine).mesh().cells()
@@ -145,7 +161,7 @@ impl Turns {
             let is_command = matches!(order.job.kind, JobKind::Command { .. });
             Ok(JobTurns { agent, cpus: cpus.unwrap_or_default(), is_command })
         };
-        enter().map_err(|why| refusal(&order.job.name, why))
+        enter().map_err(|why| refused(&order.job.name, &why))
     }
 
     /// Looks at the present slices.
@@ -205,13 +221,13 @@ impl JobTurns {
     /// Lets the job, which this process keeps, take turns.
     pub(crate) fn start(&mut self, job: &str, keeper: Pid) -> Result<(), Error> {
         let started = self.agent.start(vec![keeper]).and_then(|()| self.agent.set_suspended(false));
-        started.map_err(|why| refusal(job, why))
+        started.map_err(|why| failed(job, &why))
     }
 
     /// The job has ended: it takes no more turns, although its process waits for the end of the
     /// run.
     pub(crate) fn finish(&self, job: &str) -> Result<(), Error> {
-        self.agent.set_suspended(true).map_err(|why| refusal(job, why))
+        self.agent.set_suspended(true).map_err(|why| failed(job, &why))
     }
 
     /// Lets the job run at any time, because it is to end.
@@ -227,9 +243,15 @@ impl JobTurns {
     }
 }
 
-fn refusal(job: &str, why: AgentError) -> Error {
+/// The error for a job that cannot enter the table: this machine may lack what it asks for.
+fn refused(job: &str, why: &AgentError) -> Error {
     let is_input = matches!(why, AgentError::Lowering(_) | AgentError::State(_));
     Error::of_job(job, why.to_string(), is_input)
+}
+
+/// The error for a job that is in the table.
+fn failed(job: &str, why: &AgentError) -> Error {
+    Error::of_job(job, why.to_string(), false)
 }
 
 #[cfg(test)]
@@ -240,10 +262,42 @@ mod tests {
     use scenario::{Compute, Granularity, Job, MachineKeys};
 
     use super::*;
+    use crate::calibration::sample_calibration;
+    use crate::protocol::Recording;
+    use crate::run::Host;
+
+    fn setting(coscheduling: Coscheduling) -> Setting {
+        let (jobs, machine) = (Vec::new(), MachineKeys::default());
+        Setting { machine, jobs, coscheduling: Some(coscheduling), keep_running: false }
+    }
 
     fn of(coscheduling: Coscheduling) -> Option<String> {
-        let (jobs, machine) = (Vec::new(), MachineKeys::default());
-        only_simulated(&Setting { machine, jobs, coscheduling: Some(coscheduling), keep_running: false })
+        only_simulated(&setting(coscheduling))
+    }
+
+    #[test]
+    fn a_setting_that_lowers_jobs_is_refused_where_that_is_not_possible() {
+        let check = |how, is_possible: bool| {
+            let find = || is_possible.then_some(()).ok_or("a right is missing");
+            check_lowering(&setting(Coscheduling { how, ..Coscheduling::default() }), find)
+        };
+        let refused = check(Gang::Moderate, false).unwrap_err();
+        assert!(refused.is_input() && refused.to_string() == "a right is missing", "{refused}");
+        assert!(check(Gang::Moderate, true).is_ok() && check(Gang::Strict, false).is_ok());
+    }
+
+    #[test]
+    fn a_job_that_is_lost_from_the_table_is_no_bad_input() {
+        let machine = Machine::current().unwrap();
+        let host = Host { program: "/nowhere".into(), calibration: sample_calibration(machine.clone()) };
+        let jobs = vec![Job::new("hog", 1, JobKind::Cpu { threads: 1, work: None })];
+        let setting = Setting { jobs, ..setting(Coscheduling::default()) };
+        let turns = Turns::begin(&Coscheduling::default(), &machine).unwrap();
+        let job = turns.enter(&host.orders(&setting, 1, Recording::Nothing)[0]).unwrap();
+        job.finish("hog").unwrap();
+        turns.table.update(|state, now| state.release(job.agent.job(), now).map_err(AgentError::from)).unwrap();
+        let lost = job.finish("hog").unwrap_err();
+        assert!(!lost.is_input() && lost.to_string().starts_with("job `hog`: there is no job"), "{lost}");
     }
 
     #[test]

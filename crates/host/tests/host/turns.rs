@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use policy::Span;
 use policy::gang::Gang;
+use policy::layout::{Mesh, Shape};
 use policy::waiting::WaitingRule;
 use rowlock_host::Error;
-use scenario::{Coscheduling, Job, JobKind, Setting};
+use rustix::process::{Pid, Signal, kill_process};
+use scenario::{Coscheduling, Job, JobKind, MachineKeys, Setting};
 use sys::cgroups::Hierarchy;
 use sys::process::{RequestsToEnd, end_with_this_thread};
 use testing::Child;
@@ -19,8 +22,11 @@ use crate::runs::{self, barrier, command, hogs, job, run_while, shell, sys_cpus}
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("jobs_run_to_their_end_in_every_way_to_share_cells", jobs_run_to_their_end),
+    ("jobs_on_cells_are_bound_to_them_and_take_no_turns_unless_that_is_asked_for", jobs_on_cells_take_no_turns),
     ("jobs_are_stopped_in_the_turns_of_others_and_run_again", jobs_take_turns),
     ("a_cancelled_run_ends_jobs_that_are_stopped", a_cancelled_run_ends_stopped_jobs),
+    ("a_cancelled_run_asks_commands_to_end", a_cancelled_run_asks_commands_to_end),
+    ("a_run_that_is_stopped_and_continued_continues_the_turns", a_continued_run_continues_the_turns),
     ("a_run_killed_while_jobs_are_stopped_leaves_nothing", a_killed_run_leaves_nothing),
 ];
 
@@ -87,6 +93,40 @@ fn jobs_run_to_their_end() {
     }
 }
 
+fn jobs_on_cells_take_no_turns() {
+    let place = tempfile::tempdir().unwrap();
+    let cpus_of = |name: &str, setting: Setting| {
+        let file = place.path().join(name);
+        let script = format!("grep Cpus_allowed_list /proc/self/status > {}", file.display());
+        let run = runs::run(&Setting { jobs: vec![job("script", shell(&script))], ..setting }).unwrap();
+        (fs::read_to_string(file).unwrap(), run.outcome.machine.coscheduling)
+    };
+    let machine = MachineKeys { cells: Mesh::new(Shape { columns: 2, rows: 1 }), ..MachineKeys::default() };
+    let on_cells = cpus_of("cells", Setting { machine, ..runs::setting(Vec::new()) });
+    assert_eq!(on_cells, cpus_of("none", setting(Gang::None, Vec::new())));
+    let (cpus, shared) = on_cells;
+    assert_eq!(shared.map(|shared| (shared.slices_most, shared.turns)), Some((0, 0)));
+    let (all, shared) = cpus_of("without", runs::setting(Vec::new()));
+    assert_eq!(shared, None);
+    let machine = runs::host().calibration.machine;
+    let is_narrower = machine.cpus > 1 && machine.cpus as usize == machine.cpus_allowed.len();
+    assert_eq!(cpus != all, is_narrower, "{cpus}, {all}");
+}
+
+/// Waits until two jobs with this name have been stopped or continued so often, each.
+fn wait_for_changes(name: &str, changes: usize) {
+    let mut seen: BTreeMap<u32, (bool, usize)> = BTreeMap::new();
+    wait_until("both to be stopped and to run again", || {
+        for id in processes(name) {
+            let Some(now) = is_stopped(id) else { continue };
+            let (before, changes) = seen.entry(id).or_insert((now, 0));
+            *changes += usize::from(*before != now);
+            *before = now;
+        }
+        seen.len() == 2 && seen.values().all(|&(_, seen)| seen >= changes)
+    });
+}
+
 fn jobs_take_turns() {
     // The classes of jobs change the table some times, each with a switch, but not that often.
     const CHANGES: usize = 50;
@@ -94,21 +134,15 @@ fn jobs_take_turns() {
     let end = place.path().join("end");
     let script = format!("until [ -e {} ]; do sleep 0.01; done", end.display());
     let run = run_while(&crowd(&name, shell(&script)), |_| {
-        let mut seen: BTreeMap<u32, (bool, usize)> = BTreeMap::new();
-        wait_until("both to be stopped and to run again", || {
-            for id in processes(&name) {
-                let Some(now) = is_stopped(id) else { continue };
-                let (before, changes) = seen.entry(id).or_insert((now, 0));
-                *changes += usize::from(*before != now);
-                *before = now;
-            }
-            seen.len() == 2 && seen.values().all(|&(_, changes)| changes >= CHANGES)
-        });
+        wait_for_changes(&name, CHANGES);
         fs::write(&end, "").unwrap();
     });
     let outcome = run.unwrap().outcome;
     let shared = outcome.machine.coscheduling.unwrap();
-    assert!(shared.turns > 0 && shared.delay_mean_ns > Some(Span::ZERO), "{shared:?}");
+    // No switch changes a job twice, and at most half of them are due to changes of the table.
+    let cells = u64::from(rowlock_host::cells(&runs::host().calibration.machine));
+    assert!(shared.turns >= CHANGES as u64 / 2 * cells && shared.turns.is_multiple_of(cells), "{shared:?}");
+    assert!(shared.delay_mean_ns > Some(Span::ZERO), "{shared:?}");
     assert_eq!(shared.slices_most, 3);
     assert!(outcome.jobs.iter().all(|job| job.cpu_ns > Some(Span::ZERO)), "{outcome:?}");
 }
@@ -125,6 +159,18 @@ fn a_cancelled_run_ends_stopped_jobs() {
     assert_eq!(processes(&name), Vec::<u32>::new());
 }
 
+fn a_cancelled_run_asks_commands_to_end() {
+    let place = tempfile::tempdir().unwrap();
+    let [begun, asked] = ["begun", "asked"].map(|name| place.path().join(name));
+    let trap = format!("trap 'echo > {}; exit' TERM; echo > {}", asked.display(), begun.display());
+    let cancelled = run_while(&crowd(&own_name("asked"), shell(&format!("{trap}; sleep 1000 & wait"))), |cancel| {
+        wait_until("the command", || begun.exists());
+        cancel.store(true, Ordering::Relaxed);
+    });
+    assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+    assert!(asked.exists(), "the command was killed without SIGTERM");
+}
+
 /// The argument that makes this program a run of jobs that take turns.
 const RUN: &str = "__run_turns";
 
@@ -138,19 +184,41 @@ pub(crate) fn run_if_asked() {
     panic!("{ended:?}");
 }
 
-fn a_killed_run_leaves_nothing() {
-    let (name, family, place) = (own_name("orphan"), Family::new("turns"), tempfile::tempdir().unwrap());
+/// Starts this program as such a run.
+fn start(name: &str, family: &Family, place: &Path) -> Child {
     let mut command = testing::command(std::env::current_exe().unwrap());
-    command.args([RUN, &name]).env(cosched::VARIABLE, place.path());
+    command.args([RUN, name]).env(cosched::VARIABLE, place);
     family.adopt(&mut command);
     end_with_this_thread(&mut command, RequestsToEnd::Obey);
-    let mut run = Child::start(&mut command);
-    let id = run.id();
-    wait_until("a stopped job", || is_any_stopped(&name));
+    Child::start(&mut command)
+}
+
+fn kill(mut run: Child) {
     run.process().kill().unwrap();
     let output = run.wait();
     let fails = !output.status.success();
     output.expect(fails, "a run that does not succeed");
+}
+
+fn a_continued_run_continues_the_turns() {
+    let (name, family, place) = (own_name("paused"), Family::new("paused"), tempfile::tempdir().unwrap());
+    let run = start(&name, &family, place.path());
+    wait_for_changes(&name, 2);
+    let id = Pid::from_raw(run.id() as i32).unwrap();
+    kill_process(id, Signal::STOP).unwrap();
+    wait_until("the stop of the run", || is_stopped(run.id()) == Some(true));
+    kill_process(id, Signal::CONT).unwrap();
+    wait_for_changes(&name, 2);
+    kill(run);
+    wait_until("the end of the family", || family.members().is_empty());
+}
+
+fn a_killed_run_leaves_nothing() {
+    let (name, family, place) = (own_name("orphan"), Family::new("turns"), tempfile::tempdir().unwrap());
+    let run = start(&name, &family, place.path());
+    let id = run.id();
+    wait_until("a stopped job", || is_any_stopped(&name));
+    kill(run);
     wait_until("the end of the family", || family.members().is_empty());
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "the table is gone");
     let groups = Hierarchy::all().into_iter().filter_map(|hierarchy| fs::read_dir(hierarchy.folder).ok()).flatten();
