@@ -29,7 +29,7 @@ pub fn build_rowlock() -> anyhow::Result<String> {
 pub fn compile(source: &str, folder: &Path) -> anyhow::Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(source);
     let binary = folder.join(source.file_stem().context("a source has no name")?);
-    let status = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&binary).arg(&source).status()?;
+    let status = Command::new("cc").args(["-O2", "-pthread", "-fopenmp", "-o"]).arg(&binary).arg(&source).status()?;
     ensure!(status.success(), "{} cannot be compiled", source.display());
     Ok(binary)
 }

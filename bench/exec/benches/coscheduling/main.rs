@@ -3,13 +3,14 @@
 //!
 //! A job is a team of two threads that compute and meet, or `block`, which computes and sleeps. All
 //! jobs of a run begin before a window and end after it, and count their meetings in it. Runs alone
-//! and runs of all arms alternate, and each run is divided by the one alone of the same batch.
+//! and runs of all arms alternate, and each job is divided by one of its kind alone in the same batch.
 //!
 //! `cargo bench -p rowlock-bench-exec --bench coscheduling -- [ARM...]` measures these arms, or
-//! all. A cell of 11 batches takes two minutes, and all of them 40 minutes. The machine should
+//! all. A cell of 11 batches takes two minutes, and all of them more than an hour. The machine should
 //! be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -22,10 +23,14 @@ struct Arguments {
     /// The arms to measure [default: all]
     #[arg(value_enum)]
     arms: Vec<Arm>,
-    /// How a team meets: spin, bound (spin, on a CPU for each thread), barrier (of pthreads) or
-    /// block
-    #[arg(long, value_delimiter = ',', default_value = "spin,bound,barrier,block")]
+    /// How a team meets: spin, bound (spin, on a CPU for each thread), poll (spin, then block),
+    /// barrier (of pthreads), openmp (its barrier), active (the same, with OMP_WAIT_POLICY=active)
+    /// or block
+    #[arg(long, value_delimiter = ',', default_value = "spin,bound,poll,barrier,openmp,active,block")]
     meet: Vec<String>,
+    /// Jobs of several kinds
+    #[arg(long, value_delimiter = ',', default_value = "spin+block,spin+spin+block,spin+poll,spin+spin+poll")]
+    mixes: Vec<String>,
     /// The numbers of jobs
     #[arg(long, value_delimiter = ',', default_value = "2,4,8")]
     jobs: Vec<usize>,
@@ -86,24 +91,28 @@ fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let team = compile("coscheduling/team.c", folder.path())?;
     let arms = if arguments.arms.is_empty() { Arm::value_variants() } else { &arguments.arms[..] };
-    println!("{:8} {:>6} {:>5}  {:15} {:>6}  interval", "meet", "grain", "jobs", "arm", "median");
-    for meet in &arguments.meet {
+    let alike = arguments.meet.iter().flat_map(|meet| arguments.jobs.iter().map(|&jobs| vec![meet.as_str(); jobs]));
+    let mixed = arguments.mixes.iter().map(|mix| mix.split('+').collect());
+    println!("{:16} {:>6} {:>5}  {:15} {:>6}  interval", "meet", "grain", "jobs", "arm", "median");
+    for jobs in alike.chain(mixed) {
+        let kinds: BTreeSet<&str> = jobs.iter().copied().collect();
         for &grain in &arguments.grains {
-            for &jobs in &arguments.jobs {
-                let run = Run { rowlock: &rowlock, team: &team, meet, grain, seconds: arguments.seconds };
-                let mut found = vec![Vec::new(); arms.len()];
-                for _ in 0..arguments.repetitions {
-                    let alone = run.meetings(Arm::Plain, 1)?;
-                    for (&arm, found) in arms.iter().zip(&mut found) {
-                        found.push(run.meetings(arm, jobs)? / alone);
-                    }
+            let run = Run { rowlock: &rowlock, team: &team, grain, seconds: arguments.seconds };
+            let mut found = vec![Vec::new(); arms.len()];
+            for _ in 0..arguments.repetitions {
+                let alone = |&kind| Ok((kind, run.meetings(Arm::Plain, &[kind])?[0]));
+                let alone: BTreeMap<&str, f64> = kinds.iter().map(alone).collect::<anyhow::Result<_>>()?;
+                for (&arm, found) in arms.iter().zip(&mut found) {
+                    let meetings = run.meetings(arm, &jobs)?;
+                    found.push(meetings.iter().zip(&jobs).map(|(meetings, kind)| meetings / alone[kind]).sum::<f64>());
                 }
-                for (arm, mut found) in arms.iter().zip(found) {
-                    found.sort_by(f64::total_cmp);
-                    let [median, low, high] = [0.5, 0.1, 0.9].map(|part| quantile(&found, part));
-                    let arm = format!("{arm:?}").to_lowercase();
-                    println!("{meet:8} {grain:>6} {jobs:>5}  {arm:15} {median:>6.2}  [{low:.2}, {high:.2}]");
-                }
+            }
+            let name = if kinds.len() > 1 { jobs.join("+") } else { jobs[0].to_owned() };
+            for (arm, mut found) in arms.iter().zip(found) {
+                found.sort_by(f64::total_cmp);
+                let [median, low, high] = [0.5, 0.1, 0.9].map(|part| quantile(&found, part));
+                let arm = format!("{arm:?}").to_lowercase();
+                println!("{name:16} {grain:>6} {:>5}  {arm:15} {median:>6.2}  [{low:.2}, {high:.2}]", jobs.len());
             }
         }
     }
@@ -113,29 +122,35 @@ fn main() -> anyhow::Result<()> {
 struct Run<'a> {
     rowlock: &'a str,
     team: &'a Path,
-    meet: &'a str,
     grain: f64,
     seconds: f64,
 }
 
 impl Run<'_> {
-    /// The meetings of all jobs together in a window.
-    fn meetings(&self, arm: Arm, jobs: usize) -> anyhow::Result<f64> {
+    /// The meetings of each of these jobs in a window in which all of them run.
+    fn meetings(&self, arm: Arm, jobs: &[&str]) -> anyhow::Result<Vec<f64>> {
         let window = Window::of(self.seconds);
-        let mut command = match arm.words() {
-            [] => Command::new(self.team),
-            words => {
-                let mut command = Command::new(self.rowlock);
-                command.args(words).arg(self.team);
-                command
+        let command = |meet: &str| {
+            let mut command = match arm.words() {
+                [] => Command::new(self.team),
+                words => {
+                    let mut command = Command::new(self.rowlock);
+                    command.args(words).arg(self.team);
+                    command
+                }
+            };
+            let is_active = meet == "active";
+            if is_active {
+                command.env("OMP_WAIT_POLICY", "active");
             }
+            command.arg(if is_active { "openmp" } else { meet }).arg((self.grain * 1e3).to_string());
+            window.add_to(&mut command);
+            command
         };
-        command.arg(self.meet).arg((self.grain * 1e3).to_string());
-        window.add_to(&mut command);
-        let started = (0..jobs).map(|_| start(&mut command)).collect::<Result<Vec<_>, _>>()?;
-        let sum = started.into_iter().map(number_of).sum::<anyhow::Result<f64>>()?;
+        let started = jobs.iter().map(|&meet| start(&mut command(meet))).collect::<Result<Vec<_>, _>>()?;
+        let meetings = started.into_iter().map(number_of).collect();
         // The next run begins on an idle machine.
         std::thread::sleep(Duration::from_millis(50));
-        Ok(sum)
+        meetings
     }
 }

@@ -1,19 +1,24 @@
-// A team of two threads, which compute
-// and meet again and again. Arguments: spin|bound|barrier|block, nanoseconds of computation between two
-// meetings, and the begin and the end of a window in seconds of CLOCK_MONOTONIC. Prints the
-// meetings in the window.
+// A team of two threads, which compute and meet again and again. Arguments: the way to meet,
+// nanoseconds of computation between two meetings, and the begin and the end of a window in seconds
+// of CLOCK_MONOTONIC. Prints the meetings in the window.
 //
 // `spin` waits by its own loop, which no library can change; `bound` does so on a CPU for each
-// thread, as ranks do; `barrier` waits by a barrier of pthreads; `block` computes for a third of the
-// time in one thread and sleeps for the rest.
+// thread, as ranks do; `poll` does so for 50 us and then blocks; `barrier` waits by a barrier of
+// pthreads and `openmp` by one of OpenMP; `block` computes for a third of the time in one thread and
+// sleeps for the rest.
 #define _GNU_SOURCE
+#include <limits.h>
+#include <linux/futex.h>
+#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now(void) {
     struct timespec time;
@@ -29,7 +34,8 @@ static double begin, end;
 static long turns;
 static pthread_barrier_t barrier;
 static _Alignas(64) atomic_long arrived;
-static _Alignas(64) atomic_long generation;
+static _Alignas(64) atomic_int generation;
+static _Alignas(64) atomic_int sleepers;
 static _Alignas(64) atomic_int over;
 
 static void compute(void) {
@@ -37,21 +43,37 @@ static void compute(void) {
     }
 }
 
+// How long `poll` spins, in seconds.
+#define POLL 50e-6
+
+static void await(int seen) {
+    double until = strcmp(kind, "poll") ? 0 : now() + POLL;
+    while (atomic_load(&generation) == seen) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        if (until && now() >= until) {
+            atomic_fetch_add(&sleepers, 1);
+            syscall(SYS_futex, &generation, FUTEX_WAIT_PRIVATE, seen, 0, 0, 0);
+            atomic_fetch_sub(&sleepers, 1);
+        }
+    }
+}
+
 static void meet(void) {
-    if (strcmp(kind, "barrier")) {
-        long seen = atomic_load(&generation);
+    if (!strcmp(kind, "barrier")) {
+        pthread_barrier_wait(&barrier);
+    } else if (!strcmp(kind, "openmp")) {
+#pragma omp barrier
+    } else {
+        int seen = atomic_load(&generation);
         if (atomic_fetch_add(&arrived, 1) == 1) {
             atomic_store(&arrived, 0);
             atomic_store(&generation, seen + 1);
+            if (atomic_load(&sleepers)) syscall(SYS_futex, &generation, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
         } else {
-            while (atomic_load(&generation) == seen) {
-#if defined(__x86_64__)
-                __builtin_ia32_pause();
-#endif
-            }
+            await(seen);
         }
-    } else {
-        pthread_barrier_wait(&barrier);
     }
 }
 
@@ -107,6 +129,11 @@ int main(int count, char **arguments) {
     turns = (long)(nanoseconds * TURNS_A_NANOSECOND);
     if (!strcmp(kind, "block")) {
         sleep_and_compute(nanoseconds);
+        return 0;
+    }
+    if (!strcmp(kind, "openmp")) {
+#pragma omp parallel num_threads(2)
+        run(omp_get_thread_num() == 0 ? (void *)1 : 0);
         return 0;
     }
     pthread_barrier_init(&barrier, 0, 2);
