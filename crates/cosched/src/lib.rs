@@ -24,6 +24,7 @@ mod switcher;
 mod table;
 pub mod topology;
 mod turn_use;
+mod versions;
 
 pub use adoption::{CannotAdopt, Program};
 pub use agent::{Agent, AgentError};

@@ -57,18 +57,9 @@ impl Page {
         self.words[SWITCHED].load(SeqCst)
     }
 
-    /// The latest version of the table.
-    pub(crate) fn latest(&self) -> u64 {
-        self.words[LATEST].load(SeqCst)
-    }
-
-    /// Replaces a version by the next one, and wakes all agents. Returns whether it was the latest.
-    pub(crate) fn commit(&self, from: u64, to: u64) -> bool {
-        let is_latest = self.words[LATEST].compare_exchange(from, to, SeqCst, SeqCst).is_ok();
-        if is_latest {
-            self.wake();
-        }
-        is_latest
+    /// The latest version of the table. Zero if there is none yet.
+    pub(crate) fn latest(&self) -> &AtomicU64 {
+        &self.words[LATEST]
     }
 
     /// The number of changes so far. Read it before the latest version.

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use policy::{Instant, JobId, Span};
@@ -17,10 +17,12 @@ use sys::files::SharedFolder;
 use sys::identity::Identity;
 use wait::turn::{self, WrittenPage};
 
+use crate::claim::Word;
 use crate::clock;
 use crate::page::{self, Histogram, Page};
 use crate::process_list::{self, ProcessList};
 use crate::state::{Job, State, StateError};
+use crate::versions::{Files, Versions};
 
 /// The folder in which tables are.
 const PLACE: &str = "/dev/shm";
@@ -142,13 +144,9 @@ impl Table {
     fn enter_named(place: &Path, name: &str, empty: impl FnOnce() -> State) -> Result<Table, TableError> {
         let folder = SharedFolder::enter(place, name);
         let table = Table::open(folder.map_err(|why| folder_error(place, why))?)?;
-        if table.page.latest() == 0 {
-            let first = Version::first();
-            table.write(first, &empty().to_bytes())?;
-            if !table.page.commit(0, first.0) {
-                // Another process was faster.
-                let _ = table.folder.remove(&first.file());
-            }
+        if table.page.latest().read() == 0 {
+            // Another process may be faster.
+            table.replace(0, Version::first(), &empty().to_bytes())?;
         }
         Ok(table)
     }
@@ -161,7 +159,7 @@ impl Table {
         let found = SharedFolder::find(place, &SharedFolder::common_name()).map_err(|why| folder_error(place, why))?;
         let table = found.map(Table::open).transpose()?;
         // Its first user may not have made a version yet.
-        Ok(table.filter(|table| table.page.latest() != 0))
+        Ok(table.filter(|table| table.page.latest().read() != 0))
     }
 
     /// Reads the latest version of the table in a folder, without entering it. Returns `None` if
@@ -173,7 +171,7 @@ impl Table {
         let found = SharedFolder::look(place, &SharedFolder::common_name()).map_err(|why| folder_error(place, why))?;
         let read = |folder| -> Result<_, TableError> {
             let table = Table::open(folder)?;
-            if table.page.latest() == 0 {
+            if table.page.latest().read() == 0 {
                 return Ok(None);
             }
             let state = table.state()?;
@@ -231,23 +229,16 @@ impl Table {
     /// The latest version and its number, which no other version of this table has.
     pub(crate) fn latest(&self) -> Result<(u64, Arc<State>), TableError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let latest = self.page.latest();
-            if let Some(known) = known.as_ref().filter(|known| known.0 == latest) {
-                return Ok(known.clone());
-            }
-            let read = self.folder.read(&Version(latest).file(), LARGEST);
-            if self.page.latest() != latest {
-                // It may have been removed.
-                continue;
-            }
-            let bytes = read.map_err(|why| match why.kind() {
-                io::ErrorKind::NotFound => folder_error(self.folder.path(), why),
-                _ => self.damaged(why),
-            })?;
+        let read = self.versions().read(known.as_ref().map_or(0, |(version, _)| *version));
+        let read = read.map_err(|why| match why.kind() {
+            io::ErrorKind::NotFound => folder_error(self.folder.path(), why),
+            _ => self.damaged(why),
+        })?;
+        if let Some((latest, bytes)) = read {
             let state = State::from_bytes(&bytes, clock::now()).map_err(|why| self.damaged(why))?;
-            return Ok(known.insert((latest, Arc::new(state))).clone());
+            *known = Some((latest, Arc::new(state)));
         }
+        known.clone().ok_or_else(|| self.damaged("it has no version"))
     }
 
     /// Changes the table, and wakes the agents of all jobs. Jobs whose agents have ended are gone
@@ -269,9 +260,7 @@ impl Table {
             if bytes.len() as u64 > LARGEST {
                 return Err(StateError::TooLarge.into());
             }
-            self.write(version, &bytes)?;
-            if self.page.commit(latest, version.0) {
-                let _ = self.folder.remove(&Version(latest).file());
+            if self.replace(latest, version, &bytes)? {
                 let has_left = |job: &JobId| !next.job(*job).is_ok_and(Job::is_queued);
                 match state.queue().filter(has_left).count() as u32 {
                     0 => {}
@@ -280,7 +269,6 @@ impl Table {
                 ended.into_iter().for_each(|job| self.remove_processes(job));
                 return Ok(done);
             }
-            let _ = self.folder.remove(&version.file());
         }
     }
 
@@ -307,13 +295,40 @@ impl Table {
         let _ = self.folder.remove(&turn_page(job));
     }
 
-    fn write(&self, version: Version, bytes: &[u8]) -> Result<(), TableError> {
-        let created = self.folder.create_file(&version.file(), bytes);
-        created.map_err(|why| folder_error(self.folder.path(), why))
+    fn versions(&self) -> Versions<'_, AtomicU64, SharedFolder> {
+        Versions { latest: self.page.latest(), files: &self.folder }
+    }
+
+    /// Replaces a version, and wakes all agents, unless another process was faster.
+    fn replace(&self, from: u64, to: Version, bytes: &Vec<u8>) -> Result<bool, TableError> {
+        let replaced = self.versions().replace(from, to.0, bytes);
+        let is_latest = replaced.map_err(|why| folder_error(self.folder.path(), why))?;
+        if is_latest {
+            self.page.wake();
+        }
+        Ok(is_latest)
     }
 
     fn damaged(&self, why: impl ToString) -> TableError {
         TableError::Damaged { place: self.folder.path().to_owned(), why: why.to_string() }
+    }
+}
+
+impl Files for SharedFolder {
+    type Content = Vec<u8>;
+    type Error = io::Error;
+
+    fn read(&self, version: u64) -> io::Result<Vec<u8>> {
+        SharedFolder::read(self, &Version(version).file(), LARGEST)
+    }
+
+    fn create(&self, version: u64, content: &Vec<u8>) -> io::Result<()> {
+        self.create_file(&Version(version).file(), content)
+    }
+
+    fn remove(&self, version: u64) {
+        // One that stays vanishes with the folder.
+        let _ = SharedFolder::remove(self, &Version(version).file());
     }
 }
 
