@@ -13,11 +13,13 @@ use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError};
 use cosched::topology::Topology;
 use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table};
+use counters::{Environment, Region};
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
 use policy::waiting::{Costs, WaitingRule};
 use policy::{CpuId, JobId, Span};
 use sys::containment::JobGroup;
 use sys::identity::Identity;
+use sys::unnamed::UnnamedFile;
 
 use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
 use crate::jobs::look;
@@ -84,10 +86,14 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let detached = place.zip(job).map(|(place, job)| (place, job, Record::new(plan.command(), plan.ranks())));
     let mut session = detached.map(|(place, job, record)| Session::new(place, job, record)).transpose()?;
     let groups: Vec<&JobGroup> = agent.into_iter().flat_map(Taker::groups).collect();
+    let region = agent.and_then(|_| plan.waits_region());
+    let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();
     let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
-    let ranks = Ranks::start(plan.starts(agent, cpus), &plan.io(), &groups, spawn).map_err(not_started)?;
-    let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers()));
+    let ranks = Ranks::start(plan.starts(agent, cpus, path), &plan.io(), &groups, spawn).map_err(not_started)?;
+    // The file must stay open as long as programs may start that open it by its path.
+    let (waits, _file) = region.map(|(region, file)| (region.into_wait_counter(), file)).unzip();
+    let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers(), waits));
     let started = taking_turns.and_then(|()| session.as_mut().map_or(Ok(()), Session::begin));
     // Ranks that are to end must be able to react.
     started.inspect_err(|_| turns.end())?;
@@ -322,12 +328,20 @@ impl Plan<'_> {
         }
     }
 
-    fn starts(&self, agent: Option<&Taker>, cpus: Option<Vec<Vec<u32>>>) -> Vec<RankStart> {
+    /// Where the ranks count their waits by the preloaded library. `None` if they have none, or count
+    /// for the report of a caller, or if there is no place.
+    fn waits_region(&self) -> Option<(Region, UnnamedFile)> {
+        let is_counted = matches!(self.arguments.wait, Wait::By(_)) && std::env::var_os(Environment::REGION).is_none();
+        is_counted.then(Region::unnamed)?.ok()
+    }
+
+    fn starts(&self, agent: Option<&Taker>, cpus: Option<Vec<Vec<u32>>>, region: Option<&Path>) -> Vec<RankStart> {
         let mut cpus = cpus.map(Vec::into_iter);
         let start = |rank: u32| {
             let cpus = cpus.as_mut().and_then(Iterator::next);
             let mut command = self.launch(rank).command(matches!(self.arguments.wait, Wait::By(_)));
             command.env_remove(session::VARIABLE);
+            command.envs(region.map(|path| (Environment::REGION, path)));
             if let Some(agent) = agent {
                 command.env(JOB, agent.job().to_string()).envs(agent.turn_variable());
             }

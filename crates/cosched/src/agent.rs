@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use policy::gang::{Action, Gang, classify_threads};
+use policy::gang::{Action, Gang, LibraryWaits};
 use policy::layout::Rectangle;
 use policy::{Instant, JobId, Span};
 use rustix::process::Pid;
@@ -197,13 +197,15 @@ impl Agent {
         self.stop.group().into_iter().chain(self.lower.as_ref().and_then(LowerMeans::group))
     }
 
-    /// Lets the job, whose processes are the descendants of these, take turns.
+    /// Lets the job, whose processes are the descendants of these, take turns. The function returns
+    /// how often they have waited by the preloaded library so far: see [`LibraryWaits`]. It may be
+    /// wrong, as the processes of the job are.
     ///
     /// # Errors
     /// [`AgentError`].
-    pub fn start(&mut self, keepers: Vec<Pid>) -> Result<(), AgentError> {
+    pub fn start(&mut self, keepers: Vec<Pid>, waits: impl FnMut() -> u64 + Send + 'static) -> Result<(), AgentError> {
         self.set_mechanisms()?;
-        self.watch(move || descendants(&keepers))
+        self.watch(move || descendants(&keepers), waits)
     }
 
     /// Tells the table how the job is stopped and lowered.
@@ -215,10 +217,14 @@ impl Agent {
         })
     }
 
-    /// Starts the thread. The function lists the processes of the job.
-    fn watch(&mut self, processes: impl Fn() -> Vec<Identity> + Send + 'static) -> Result<(), AgentError> {
+    /// Starts the thread. The functions list the processes of the job, and count their waits.
+    fn watch(
+        &mut self,
+        processes: impl Fn() -> Vec<Identity> + Send + 'static,
+        mut waits: impl FnMut() -> u64 + Send + 'static,
+    ) -> Result<(), AgentError> {
         let shared = self.shared.clone();
-        let watch = move || Watch::new(&shared, &processes).run();
+        let watch = move || Watch::new(&shared, &processes, &mut waits).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);
         Ok(())
@@ -300,6 +306,8 @@ struct Watch<'a> {
     page: &'a Page,
     /// Lists the processes of the job; parents come before their children.
     processes: &'a dyn Fn() -> Vec<Identity>,
+    /// Counts their waits by the preloaded library.
+    count_waits: &'a mut dyn FnMut() -> u64,
     /// The latest version that it has read.
     latest: Option<Arc<State>>,
     switcher: Switcher,
@@ -318,6 +326,9 @@ struct Watch<'a> {
     observed: Option<Instant>,
     /// How often the job's group had been stopped then.
     stops_of_group: u32,
+    /// How often its processes had waited by the library then, and what that has told.
+    waits: u64,
+    library_waits: LibraryWaits,
     /// What the job does out of its turn if it is not stopped, and what its threads have done.
     hints: HintWatch,
     beside: Observer,
@@ -326,11 +337,16 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(shared: &'a Shared, processes: &'a dyn Fn() -> Vec<Identity>) -> Watch<'a> {
+    fn new(
+        shared: &'a Shared,
+        processes: &'a dyn Fn() -> Vec<Identity>,
+        count_waits: &'a mut dyn FnMut() -> u64,
+    ) -> Watch<'a> {
         Watch {
             shared,
             page: shared.table.page(),
             processes,
+            count_waits,
             latest: None,
             switcher: Switcher::new(),
             observer: Observer::default(),
@@ -342,6 +358,8 @@ impl<'a> Watch<'a> {
             listed: None,
             observed: None,
             stops_of_group: 0,
+            waits: 0,
+            library_waits: LibraryWaits::default(),
             hints: HintWatch::new(),
             beside: Observer::default(),
             found_alive: None,
@@ -535,8 +553,11 @@ impl<'a> Watch<'a> {
         let processes = self.shared.list.iter().map(|(process, own)| (process, stops(own)));
         let deltas = self.observer.observe(processes, std::mem::replace(&mut self.stops_of_group, of_group));
         let threads: Vec<_> = deltas.into_iter().map(|thread| thread.counters).collect();
+        let waits = (self.count_waits)();
+        // The processes can write anything there.
+        let new_waits = waits.saturating_sub(std::mem::replace(&mut self.waits, waits));
         let Some(facts) = state.facts(job).filter(|facts| !facts.is_held) else { return false };
-        let class = classify_threads(facts.class, &threads);
+        let class = self.library_waits.classify(facts.class, &threads, new_waits);
         class != facts.class && self.update(|state, now| state.set_class(job, class, now))
     }
 }

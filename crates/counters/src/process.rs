@@ -101,6 +101,12 @@ impl ProcessStatistics {
         })
     }
 
+    /// How many waits there were so far, of all kinds together. It wraps around.
+    pub(crate) fn waits_of_all_kinds(&self) -> u64 {
+        let counts = self.counts.iter().flatten();
+        counts.fold(0, |sum: u64, counts| sum.wrapping_add(counts.waits.load(Relaxed)))
+    }
+
     /// The waits of one kind. `None` if there were none.
     fn waits(&self, kind: WaitKind) -> Option<Waits> {
         let mut statistics = Statistics::default();

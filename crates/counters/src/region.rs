@@ -138,6 +138,21 @@ impl Region {
         claimed.saturating_sub(self.processes().len() as u64)
     }
 
+    /// The sum of the waits of all processes so far, given views of the slots that earlier calls have
+    /// read. The processes can write anything, so it wraps around, and may decrease.
+    fn waits(&self, slots: &mut Vec<View<ProcessStatistics>>) -> u64 {
+        let claimed = self.claims().min(SLOTS as u64);
+        let new = (slots.len() as u64..claimed).map_while(|number| self.slot(number));
+        slots.extend(new);
+        slots.iter().fold(0, |sum: u64, slot| sum.wrapping_add(slot.waits_of_all_kinds()))
+    }
+
+    /// Counts the waits of all processes, again and again.
+    pub fn into_wait_counter(self) -> impl FnMut() -> u64 + Send + 'static {
+        let mut slots = Vec::new();
+        move || self.waits(&mut slots)
+    }
+
     fn is_intact(&self) -> bool {
         self.header(0).is_some_and(|magic| magic.load(Relaxed) == MAGIC)
     }
@@ -191,6 +206,25 @@ mod tests {
             waits: vec![mutexes, barriers],
         };
         assert_eq!(region.processes(), [expected]);
+    }
+
+    #[test]
+    fn the_waits_of_all_processes_are_counted_whatever_they_write() {
+        let (_folder, path, region) = region();
+        let mut count = Region::open(&path).unwrap().into_wait_counter();
+        assert_eq!(count(), 0);
+        let slots = [0, 1].map(|_| region.claim().unwrap());
+        let wait = |slot: usize, kind, times| (0..times).for_each(|cpu| slots[slot].counts(kind, cpu).count_wait());
+        wait(0, WaitKind::Mutex, 5);
+        assert_eq!(count(), 5);
+        wait(0, WaitKind::Yield, 1);
+        wait(1, WaitKind::Barrier, 3);
+        assert_eq!(count(), 9);
+        (0..2 * SLOTS).for_each(|_| drop(region.claim()));
+        assert_eq!(count(), 9);
+        std::os::unix::fs::FileExt::write_all_at(&region.file, &vec![0xff; LENGTH], 0).unwrap();
+        let counters = SLOTS as u64 * WaitKind::ALL.len() as u64 * 4;
+        assert_eq!(count(), 0_u64.wrapping_sub(counters));
     }
 
     #[test]

@@ -220,7 +220,7 @@ impl JobTurns {
 
     /// Lets the job, which this process keeps, take turns.
     pub(crate) fn start(&mut self, job: &str, keeper: Pid) -> Result<(), Error> {
-        let started = self.agent.start(vec![keeper]).and_then(|()| self.agent.set_suspended(false));
+        let started = self.agent.start(vec![keeper], || 0).and_then(|()| self.agent.set_suspended(false));
         started.map_err(|why| failed(job, &why))
     }
 

@@ -23,7 +23,8 @@
 //!   CPU. So they take turns, and the others are stopped. Jobs that block leave their CPU to
 //!   others, which a turn can only disturb. So they run at any time, beside the active job. A job
 //!   whose behaviour is unknown takes turns, which costs it no more than its share; see
-//!   [`classify()`].
+//!   [`classify()`]. If the preloaded library lets it wait, it may need no turns: see
+//!   [`LibraryWaits`].
 //!
 //! Measured on two CPUs, with slices of 50 ms, as the work done per second, where the work that a
 //! job does alone is one: two jobs that spin and one that blocks reach 1.07 without turns, 1.15 by
@@ -38,11 +39,13 @@
 mod classify;
 mod evidence;
 mod idling;
+mod library_waits;
 mod lowering;
 
 pub use self::classify::{Class, IntervalCounters, classify};
 pub use self::evidence::{ThreadCounters, classify_threads};
 pub use self::idling::Idling;
+pub use self::library_waits::LibraryWaits;
 pub use self::lowering::Lowering;
 
 use crate::waiting::{Bound, WaitingRule};

@@ -53,10 +53,15 @@ impl Taker {
         }
     }
 
-    /// Begins the turns.
-    pub(super) fn start(&mut self, keepers: Vec<Pid>) -> Result<(), Stop> {
+    /// Begins the turns. The function counts the waits of the job by the preloaded library, if that
+    /// is possible.
+    pub(super) fn start(
+        &mut self,
+        keepers: Vec<Pid>,
+        mut waits: Option<impl FnMut() -> u64 + Send + 'static>,
+    ) -> Result<(), Stop> {
         match self {
-            Taker::Own(agent) => agent.start(keepers).or_failed(),
+            Taker::Own(agent) => agent.start(keepers, move || waits.as_mut().map_or(0, |count| count())).or_failed(),
             Taker::Served(served) => served.start(&keepers).map_err(pds::stop),
         }
     }

@@ -35,7 +35,7 @@ impl Agent {
         self.set_mechanisms()?;
         self.succeed()?;
         let process = program.identity();
-        self.watch(move || family(process))
+        self.watch(move || family(process), || 0)
     }
 
     /// Lets the job of a client, whose processes are the descendants of these, take turns. It can
@@ -50,7 +50,7 @@ impl Agent {
         // A keeper that has ended may have been reaped, and its id be used by a stranger.
         let pid = |keeper: &Identity| i32::try_from(keeper.pid).ok().and_then(Pid::from_raw);
         let alive = move || keepers.iter().filter(|keeper| keeper.is_alive()).filter_map(pid).collect::<Vec<Pid>>();
-        self.watch(move || descendants(&alive()))
+        self.watch(move || descendants(&alive()), || 0)
     }
 
     /// Whether it was told the processes of the job.

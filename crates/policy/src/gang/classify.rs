@@ -57,7 +57,7 @@ impl IntervalCounters {
 }
 
 /// The shortest running time that tells how a job behaves.
-const LEAST_RUNNING_TIME: Span = Span::from_millis(20);
+pub(super) const LEAST_RUNNING_TIME: Span = Span::from_millis(20);
 /// So many blocks tell that a job blocks in a shorter time, too. A job that mostly sleeps hardly
 /// runs.
 const MANY_BLOCKS: u64 = 5;

@@ -5,10 +5,11 @@
 //! for one that spins. If it only computes, turns cost it no more than the time in which it would
 //! have been idle. A job of one thread has no other to spin for, and takes no turns.
 //!
-//! The statistics of the preloaded library tell nothing more. They count the spins of its own
+//! The statistics of the preloaded library alone tell nothing more. They count the spins of its own
 //! waits, and not those of the program, of its run-time systems, or in the library of MPI. So a job
 //! without counted spins may still spin, and must not lose its turns. Counted spins only confirm
-//! what the running times say, and the kernel counts blocks exactly.
+//! what the running times say, and the kernel counts blocks exactly. But it can be tried whether a
+//! job that the library lets wait needs its turns: see `library_waits`.
 
 use super::classify::{BLOCKS, Class, IntervalCounters, classify};
 use crate::units::Span;
