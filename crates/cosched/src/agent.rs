@@ -7,12 +7,12 @@ mod adopted;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use policy::gang::{Action, Gang, LibraryWaits};
+use policy::gang::{Action, Gang};
 use policy::layout::Rectangle;
 use policy::{Instant, JobId, Span};
 use rustix::process::Pid;
@@ -20,6 +20,7 @@ use sys::containment::JobGroup;
 use sys::identity::Identity;
 
 use self::adopted::Adopted;
+use crate::behaviour::Behaviour;
 use crate::claim::{Answer, Claim, Wanted};
 use crate::clock;
 use crate::hint::{HintWatch, Look};
@@ -198,8 +199,8 @@ impl Agent {
     }
 
     /// Lets the job, whose processes are the descendants of these, take turns. The function returns
-    /// how often they have waited by the preloaded library so far: see [`LibraryWaits`]. It may be
-    /// wrong, as the processes of the job are.
+    /// how often they have waited by the preloaded library so far, if that is counted: see
+    /// [`policy::gang::LibraryWaits`].
     ///
     /// # Errors
     /// [`AgentError`].
@@ -311,7 +312,7 @@ struct Watch<'a> {
     /// The latest version that it has read.
     latest: Option<Arc<State>>,
     switcher: Switcher,
-    observer: Observer,
+    behaviour: Behaviour,
     uses: TurnUse,
     /// The last switch has to be repeated.
     again: bool,
@@ -324,11 +325,6 @@ struct Watch<'a> {
     /// When the job's processes were last listed, and when they were last observed.
     listed: Option<Instant>,
     observed: Option<Instant>,
-    /// How often the job's group had been stopped then.
-    stops_of_group: u32,
-    /// How often its processes had waited by the library then, and what that has told.
-    waits: u64,
-    library_waits: LibraryWaits,
     /// What the job does out of its turn if it is not stopped, and what its threads have done.
     hints: HintWatch,
     beside: Observer,
@@ -349,7 +345,7 @@ impl<'a> Watch<'a> {
             count_waits,
             latest: None,
             switcher: Switcher::new(),
-            observer: Observer::default(),
+            behaviour: Behaviour::default(),
             uses: TurnUse::default(),
             again: false,
             seen: None,
@@ -357,9 +353,6 @@ impl<'a> Watch<'a> {
             was_stopped: false,
             listed: None,
             observed: None,
-            stops_of_group: 0,
-            waits: 0,
-            library_waits: LibraryWaits::default(),
             hints: HintWatch::new(),
             beside: Observer::default(),
             found_alive: None,
@@ -548,17 +541,12 @@ impl<'a> Watch<'a> {
     /// Tells the table how the job behaves. Returns whether that has changed.
     fn classify(&mut self, state: &State) -> bool {
         let job = self.shared.job;
-        let of_group = mark::stops(self.shared.list.group_mark().load(SeqCst));
-        let stops = |own: &AtomicU32| mark::stops(own.load(SeqCst)).wrapping_add(of_group);
-        let processes = self.shared.list.iter().map(|(process, own)| (process, stops(own)));
-        let deltas = self.observer.observe(processes, std::mem::replace(&mut self.stops_of_group, of_group));
-        let threads: Vec<_> = deltas.into_iter().map(|thread| thread.counters).collect();
-        let waits = (self.count_waits)();
-        // The processes can write anything there.
-        let new_waits = waits.saturating_sub(std::mem::replace(&mut self.waits, waits));
-        let Some(facts) = state.facts(job).filter(|facts| !facts.is_held) else { return false };
-        let class = self.library_waits.classify(facts.class, &threads, new_waits);
-        class != facts.class && self.update(|state, now| state.set_class(job, class, now))
+        let facts = state.facts(job).filter(|facts| !facts.is_held);
+        let before = facts.map(|facts| facts.class);
+        let class = self.behaviour.look(before, &self.shared.list, (self.count_waits)());
+        class
+            .filter(|_| class != before)
+            .is_some_and(|class| self.update(|state, now| state.set_class(job, class, now)))
     }
 }
 

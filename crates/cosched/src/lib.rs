@@ -4,6 +4,7 @@
 
 mod adoption;
 mod agent;
+mod behaviour;
 pub mod claim;
 mod clock;
 mod hint;

@@ -138,8 +138,8 @@ impl Region {
         claimed.saturating_sub(self.processes().len() as u64)
     }
 
-    /// The sum of the waits of all processes so far, given views of the slots that earlier calls have
-    /// read. The processes can write anything, so it wraps around, and may decrease.
+    /// The sum of the waits of all processes so far, given views of the slots that earlier calls
+    /// have read. The processes can write anything, so it wraps around, and may decrease.
     fn waits(&self, slots: &mut Vec<View<ProcessStatistics>>) -> u64 {
         let claimed = self.claims().min(SLOTS as u64);
         let new = (slots.len() as u64..claimed).map_while(|number| self.slot(number));
@@ -147,7 +147,8 @@ impl Region {
         slots.iter().fold(0, |sum: u64, slot| sum.wrapping_add(slot.waits_of_all_kinds()))
     }
 
-    /// Counts the waits of all processes, again and again.
+    /// Counts the waits of all processes so far, again and again. The processes can write anything,
+    /// so a count may be smaller than the one before.
     pub fn into_wait_counter(self) -> impl FnMut() -> u64 + Send + 'static {
         let mut slots = Vec::new();
         move || self.waits(&mut slots)

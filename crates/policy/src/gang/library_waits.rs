@@ -2,14 +2,15 @@
 //!
 //! Source: our own. The library spins for a bounded time, then blocks. In its turns such a job
 //! hardly blocks, so it looks like one that spins by itself. But without turns it leaves its CPUs
-//! to others while it waits, and then all jobs together do more: teams of two threads that meet at a
-//! barrier every 0.5, 5, 20 and 200 us do 2.0, 1.7, 1.7 and 1.5 times as much as in turns (two teams
-//! on two CPUs).
+//! to others while it waits, and then all jobs together do more: teams of two threads that meet at
+//! a barrier every 0.5, 5, 20 and 200 us do 2.5, 1.7, 1.6 and 1.4 times as much as in turns (two
+//! teams on two CPUs).
 //!
-//! A count of waits does not tell whether a program spins by itself as well. So that is tried: a job
-//! that waits often is left alone for an interval. The number of its waits in a second of running
-//! time says how much it gets done with the CPUs that it has. If it falls, the program spins in vain
-//! between its waits, and takes turns again. The next attempts follow after longer and longer times.
+//! A count of waits does not tell whether a program spins by itself as well. So that is tried: a
+//! job that waits often is left alone for an interval. The number of its waits in a second of
+//! running time says how much it gets done with the CPUs that it has. If it falls, the program
+//! spins in vain between its waits, and takes turns again. The next attempts follow after longer
+//! and longer times.
 //!
 //! A deviation from [`classify_threads`], which needs no memory: an attempt is judged by what the
 //! job did in its turns.

@@ -1,0 +1,67 @@
+//! How a job behaves, as its agent sees it: see [`LibraryWaits`].
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+
+use policy::gang::{Class, LibraryWaits, ThreadCounters};
+
+use crate::process_list::ProcessList;
+use crate::processes::{Observer, mark};
+
+/// What an agent knows of the behaviour of its job.
+#[derive(Debug, Default)]
+pub(crate) struct Behaviour {
+    observer: Observer,
+    /// How often the job's group had been stopped at the last look.
+    stops_of_group: u32,
+    /// How often its processes had waited by the preloaded library then.
+    waits: u64,
+    library_waits: LibraryWaits,
+}
+
+impl Behaviour {
+    /// Looks at a job with these processes and of this class, or of none that can change now. They
+    /// have waited so often by the preloaded library, as they say: it may be anything.
+    pub(crate) fn look(&mut self, class: Option<Class>, processes: &ProcessList, waits: u64) -> Option<Class> {
+        let of_group = mark::stops(processes.group_mark().load(SeqCst));
+        let stops = |own: &AtomicU32| mark::stops(own.load(SeqCst)).wrapping_add(of_group);
+        let with_stops = processes.iter().map(|(process, own)| (process, stops(own)));
+        let deltas = self.observer.observe(with_stops, std::mem::replace(&mut self.stops_of_group, of_group));
+        let threads: Vec<ThreadCounters> = deltas.into_iter().map(|thread| thread.counters).collect();
+        let waits = waits.saturating_sub(std::mem::replace(&mut self.waits, waits));
+        Some(self.library_waits.classify(class?, &threads, waits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testing::Child;
+
+    use super::*;
+    use crate::process_list::tests::list;
+    use crate::processes::tests::{identity, until};
+    use Class::{Blocks, Spins, Unknown};
+
+    #[test]
+    fn a_job_that_spins_takes_turns_unless_it_waits_often_by_the_library() {
+        let spins: [Child; 2] =
+            [(); 2].map(|()| Child::start(testing::command("sh").args(["-c", "while :; do :; done"])));
+        let list = list();
+        list.set(&spins.each_ref().map(|child| identity(child.id())));
+        let (mut behaviour, mut class, mut waits) = (Behaviour::default(), Unknown, 0);
+        let mut look = |new_waits: u64| {
+            waits += new_waits;
+            let before = std::mem::replace(&mut class, behaviour.look(Some(class), &list, waits).unwrap());
+            assert!(
+                matches!(class, Unknown | Spins | Blocks) && (new_waits > 0 || class != Blocks || before == Blocks)
+            );
+            class
+        };
+        until(|| look(0) == Spins);
+        until(|| look(1 << 40) == Blocks);
+        until(|| look(0) == Spins);
+        assert_eq!(behaviour.look(None, &list, 0), None);
+        // What they say decreases.
+        assert_eq!(behaviour.look(Some(Spins), &list, 0), Some(Spins));
+    }
+}
