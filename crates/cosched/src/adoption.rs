@@ -139,7 +139,7 @@ impl Program {
 }
 
 /// Whether a process is this one, or an ancestor of it.
-fn is_own_ancestor(process: u32) -> bool {
+pub fn is_own_ancestor(process: u32) -> bool {
     let own = Stat::of(getpid().as_raw_nonzero().get().unsigned_abs());
     let mut ancestors = std::iter::successors(own, |stat| Stat::of(stat.parent));
     ancestors.any(|stat| stat.pid == process)

@@ -151,6 +151,7 @@ impl Agent {
             if table.state()?.job(job)?.is_queued() {
                 queue::wait(&table, job, &requests, waiting)?;
             }
+            queue::obey(&requests)?;
             drop(requests);
             let stop = StopMeans::prepare(mechanism)?;
             let state = table.state()?;

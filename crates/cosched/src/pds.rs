@@ -50,10 +50,12 @@
 /// The path of the socket, unless another one is named.
 pub const SOCKET: &str = "/run/rowlock/pds.socket";
 
+mod choice;
 mod client;
 mod message;
 mod service;
 
+pub use choice::{JobTable, OwnTable};
 pub use client::{Client, PdsError, Served};
-pub use message::{Change, JobRequest};
+pub use message::{Change, JobRequest, VERSION};
 pub use service::{CONNECTION_LIMIT, Peer, ServiceError, Surroundings, serve};

@@ -55,6 +55,19 @@ pub(crate) fn catch_requests() -> Result<BlockedSignals, AgentError> {
     BlockedSignals::new(&caught).map_err(AgentError::Wait)
 }
 
+/// Obeys a signal that has asked for the end just before the job could start.
+///
+/// # Errors
+/// [`AgentError::Asked`].
+pub(crate) fn obey(signals: &BlockedSignals) -> Result<(), AgentError> {
+    while let Some(signal) = signals.next_until(std::time::Instant::now()).map_err(AgentError::Wait)? {
+        if signal.number != Signal::CHILD.as_raw() {
+            return Err(AgentError::Asked(signal.number));
+        }
+    }
+    Ok(())
+}
+
 /// Waits until a job of this process, which must have one thread, has left the queue by starting.
 ///
 /// # Errors

@@ -5,6 +5,7 @@
 //! was faster, it begins again with that one's version. No process ever waits for another.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +31,8 @@ const PLACE: &str = "/dev/shm";
 pub const VARIABLE: &str = "ROWLOCK_TABLE";
 /// The name of the file with the shared words. It ends with the version of its format.
 const PAGE: &str = "page-4";
+/// The beginning of its name, in all versions.
+const PAGES: &str = "page-";
 /// The largest version of a table, in bytes.
 const LARGEST: u64 = 16 << 20;
 
@@ -212,6 +215,25 @@ impl Table {
             skew: quantiles(self.page.skew()),
             delay: self.page.delay().read().map(|(switches, mean, deviation)| Delay { switches, mean, deviation }),
         }
+    }
+
+    /// A process of another version of rowlock that uses the folder, with a page of its own. `None`
+    /// if there is none, or none that this process may look at.
+    pub fn user_of_other_version(&self) -> Option<u32> {
+        let folder = self.path().canonicalize().ok()?;
+        let names = fs::read_dir(&folder).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let pages: Vec<String> = names.filter(|name| name.starts_with(PAGES) && name != PAGE).collect();
+        if pages.is_empty() {
+            return None;
+        }
+        let paths: Vec<_> = pages.iter().map(|page| folder.join(page).to_string_lossy().into_owned()).collect();
+        let has_mapped = |process: &u32| {
+            let mapped = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+            String::from_utf8_lossy(&mapped).lines().any(|line| paths.iter().any(|path| line.ends_with(path)))
+        };
+        let processes = fs::read_dir("/proc").ok()?.flatten();
+        let mut processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        processes.find(has_mapped)
     }
 
     pub(crate) fn page(&self) -> &Page {

@@ -33,6 +33,15 @@ pub enum RequestsToEnd {
     Inherit,
 }
 
+/// A command that executes this program once more, also if its file was replaced or removed
+/// meanwhile, as by an upgrade.
+pub fn own_program() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    let name = env::args_os().next();
+    name.map(|name| command.arg0(name));
+    command
+}
+
 /// Makes the kernel kill the child of `command` when the thread that starts it ends, however that
 /// happens, and sets how the child reacts to [`RequestsToEnd`]. Both survive exec.
 ///

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use policy::gang::{Class, Gang};
 use policy::layout::Request;
+use rustix::process::{Signal, getpid, kill_process};
 use sys::identity::Identity;
 
 use super::*;
@@ -22,7 +23,12 @@ struct Scripted {
 impl Scripted {
     fn new() -> Scripted {
         let mut state = State::new(Topology::of_cpus(&[0, 1]), SLICE);
-        let entering = Entering {
+        let jobs = [0, 1].map(|_| state.enter(&Scripted::entering(), Instant::ZERO).unwrap());
+        Scripted { state, jobs, words: Default::default() }
+    }
+
+    fn entering() -> Entering {
+        Entering {
             agent: Identity::own(),
             command: String::new(),
             ranks: 2,
@@ -33,9 +39,7 @@ impl Scripted {
             waits_for_cells: false,
             memory: None,
             client: None,
-        };
-        let jobs = [0, 1].map(|_| state.enter(&entering, Instant::ZERO).unwrap());
-        Scripted { state, jobs, words: Default::default() }
+        }
     }
 
     /// Lets an agent look at a time. Returns whether it switches.
@@ -101,4 +105,21 @@ fn a_switch_is_late_since_the_first_boundary_that_has_passed() {
         let last = scripted.words[1].load(SeqCst);
         assert_eq!(now.since(first_boundary(last, next, SLICE)), late);
     }
+}
+
+#[test]
+fn a_signal_that_comes_when_the_job_can_start_ends_it_and_it_leaves_the_table() {
+    testing::isolated_by(crate::ranks::tests::pass, || {
+        let place = tempfile::tempdir().unwrap();
+        let table = || Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
+        let entering = |_: &State| {
+            // The signals that would end a wait are blocked by now.
+            kill_process(getpid(), Signal::TERM).unwrap();
+            Scripted::entering()
+        };
+        let other = table();
+        let entered = Agent::enter(table(), None, entering, &mut ());
+        assert!(matches!(entered, Err(AgentError::Asked(15))), "{entered:?}");
+        assert_eq!(other.state().unwrap().jobs().len(), 0);
+    });
 }

@@ -1,6 +1,7 @@
 //! The side of a client, which is a process of any user.
 
 use std::io::{self, BufReader};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,9 @@ use std::time::Duration;
 
 use policy::JobId;
 use policy::layout::Rectangle;
+use rustix::io::retry_on_intr;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, geteuid};
 use sys::peer::Peer;
 
@@ -62,32 +66,39 @@ impl From<MessageError> for PdsError {
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<UnixStream>,
+    /// Why it can be used no more: an answer that is late would be taken for that to the next
+    /// question.
+    failed: Option<String>,
 }
 
 impl Client {
-    /// Connects to the socket with this path.
+    /// Connects to the socket with this path. Blocks for at most some seconds, as the questions
+    /// do.
     ///
     /// # Errors
     /// If that is not possible, or the other process is neither root's nor this user's.
     pub fn connect(path: &Path) -> Result<Client, PdsError> {
-        let cannot = |why| PdsError::Connect { path: path.to_owned(), why };
-        let stream = UnixStream::connect(path).map_err(cannot)?;
+        Client::connect_within(path, PATIENCE)
+    }
+
+    fn connect_within(path: &Path, patience: Duration) -> Result<Client, PdsError> {
+        let cannot = |why: io::Error| match MessageError::from(why) {
+            MessageError::Io(why) => PdsError::Connect { path: path.to_owned(), why },
+            why => why.into(),
+        };
+        let stream = connect(path, patience).map_err(cannot)?;
         let user = Peer::of(stream.as_fd()).map_err(cannot)?.user;
         if user != 0 && user != geteuid().as_raw() {
             return Err(PdsError::Stranger { path: path.to_owned(), user });
         }
-        let limit = |stream: &UnixStream| {
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))
-        };
-        limit(&stream).map_err(cannot)?;
-        Ok(Client { stream: BufReader::new(stream) })
+        stream.set_read_timeout(Some(patience)).map_err(cannot)?;
+        Ok(Client { stream: BufReader::new(stream), failed: None })
     }
 
     /// A connection that is there.
     #[cfg(test)]
     pub(super) fn of(stream: UnixStream) -> Client {
-        Client { stream: BufReader::new(stream) }
+        Client { stream: BufReader::new(stream), failed: None }
     }
 
     /// The latest version of the table, as far as this user may see it. `None` if there is no
@@ -96,11 +107,11 @@ impl Client {
     /// # Errors
     /// [`PdsError`].
     pub fn table(&mut self) -> Result<Option<(Arc<State>, Measured)>, PdsError> {
-        match self.ask(Call::Table)? {
+        self.ask(Call::Table, |answer| match answer {
             Answer::Table(None) => Ok(None),
             Answer::Table(Some((state, measured))) => Ok(Some((Arc::new(parse(&state)?), measured))),
             _ => Err(nonsense()),
-        }
+        })
     }
 
     /// Changes a job.
@@ -108,7 +119,7 @@ impl Client {
     /// # Errors
     /// [`PdsError`].
     pub fn change(&mut self, job: JobId, change: Change) -> Result<(), PdsError> {
-        self.ask_to(Call::Change(job.0, change))
+        self.tell(Call::Change(job.0, change))
     }
 
     /// Enters a job. Blocks as long as it is in the queue.
@@ -116,31 +127,61 @@ impl Client {
     /// # Errors
     /// [`PdsError`].
     pub fn enter(mut self, request: JobRequest, waiting: &mut dyn Waiting) -> Result<Served, PdsError> {
-        let mut answer = self.ask(Call::Enter(Box::new(request)))?;
-        if let Answer::Waits(job, state) = answer {
-            waiting.begin(&parse(&state)?, JobId(job));
-            self.set_patience(None)?;
-            answer = refused(receive(&mut self.stream, LONGEST_ANSWER)?)?;
-            self.set_patience(Some(PATIENCE))?;
-        }
-        match answer {
-            Answer::Entered(job) => Ok(Served { client: Mutex::new(self), job: JobId(job) }),
+        let entered = |answer| match answer {
+            Answer::Entered(job) => Ok(JobId(job)),
             _ => Err(nonsense()),
-        }
+        };
+        let job = match self.ask(Call::Enter(Box::new(request)), Ok)? {
+            Answer::Waits(job, state) => {
+                waiting.begin(&parse(&state)?, JobId(job));
+                self.set_patience(None)?;
+                let job = refused(receive(&mut self.stream, LONGEST_ANSWER)?).and_then(entered)?;
+                self.set_patience(Some(PATIENCE))?;
+                job
+            }
+            answer => entered(answer)?,
+        };
+        Ok(Served { client: Mutex::new(self), job })
     }
 
     fn set_patience(&self, patience: Option<Duration>) -> Result<(), PdsError> {
         self.stream.get_ref().set_read_timeout(patience).map_err(|why| PdsError::Message(why.to_string()))
     }
 
-    fn ask(&mut self, call: Call) -> Result<Answer, PdsError> {
-        send(self.stream.get_mut(), call)?;
-        refused(receive(&mut self.stream, LONGEST_ANSWER)?)
+    fn tell(&mut self, call: Call) -> Result<(), PdsError> {
+        self.ask(call, |answer| match answer {
+            Answer::Done => Ok(()),
+            _ => Err(nonsense()),
+        })
     }
 
-    fn ask_to(&mut self, call: Call) -> Result<(), PdsError> {
-        if matches!(self.ask(call)?, Answer::Done) { Ok(()) } else { Err(nonsense()) }
+    /// Asks, and understands the answer. A failure ends the connection.
+    fn ask<T>(&mut self, call: Call, understand: impl Fn(Answer) -> Result<T, PdsError>) -> Result<T, PdsError> {
+        if let Some(why) = &self.failed {
+            return Err(PdsError::Message(why.clone()));
+        }
+        let answer = match send(self.stream.get_mut(), call) {
+            // Before pds has ended the connection, it may have said why.
+            Ok(()) | Err(MessageError::Ended) => receive(&mut self.stream, LONGEST_ANSWER),
+            Err(why) => Err(why),
+        };
+        let understood = answer.map_err(PdsError::from).and_then(refused).and_then(understand);
+        if let Err(PdsError::Message(why)) = &understood {
+            // The job of this connection goes on without turns.
+            let _ = self.stream.get_ref().shutdown(Shutdown::Both);
+            self.failed = Some(why.clone());
+        }
+        understood
     }
+}
+
+/// A stream to a socket, which has so long to accept it and to take each message.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    let address = SocketAddrUnix::new(path)?;
+    retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+    Ok(socket.into())
 }
 
 /// The turns of a job of this process, whose agent is a process of pds. They end when this is
@@ -184,7 +225,11 @@ impl Served {
 
     /// Whether the ranks are stopped by SIGSTOP now, as far as turns are concerned.
     pub fn is_stopped_by_signals(&self) -> bool {
-        matches!(self.with(|client| client.ask(Call::IsStopped)), Ok(Answer::IsStopped(true)))
+        let is_stopped = |answer| match answer {
+            Answer::IsStopped(is_stopped) => Ok(is_stopped),
+            _ => Err(nonsense()),
+        };
+        self.with(|client| client.ask(Call::IsStopped, is_stopped)).unwrap_or(false)
     }
 
     /// Leaves the job alone, because its terminal stops it, or lets it take turns again.
@@ -212,7 +257,7 @@ impl Served {
     }
 
     fn tell(&self, call: Call) -> Result<(), PdsError> {
-        self.with(|client| client.ask_to(call))
+        self.with(|client| client.tell(call))
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Client) -> T) -> T {
@@ -234,4 +279,69 @@ fn parse(state: &str) -> Result<State, PdsError> {
 
 fn nonsense() -> PdsError {
     PdsError::Message("its answer is not one to this question".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, Write};
+
+    use rustix::net::{bind, listen};
+
+    use super::super::message;
+    use super::*;
+
+    fn sentence<T: std::fmt::Debug>(result: Result<T, PdsError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_answer_that_is_late_is_not_taken_for_that_to_the_next_question() {
+        let (own, mut other) = UnixStream::pair().unwrap();
+        own.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let mut client = Client::of(own);
+        let late = "`rowlock pds` has failed: it does not answer; ROWLOCK_PDS=none starts jobs without it";
+        assert_eq!(sentence(client.change(JobId(1), Change::Hold(true))), late);
+        // It was written before the client has ended the connection, or never arrives.
+        let _ = send(&mut other, Answer::Done);
+        client.stream.get_ref().set_read_timeout(None).unwrap();
+        assert_eq!(sentence(client.change(JobId(1), Change::Hold(true))), late);
+    }
+
+    #[test]
+    fn a_connection_is_ended_after_an_answer_that_makes_no_sense() {
+        for answers in ["hello\n", "{\"version\":1,\"content\":{\"entered\":1}}\n"] {
+            let (own, mut other) = UnixStream::pair().unwrap();
+            other.write_all(answers.as_bytes()).unwrap();
+            // These would be answers to the next questions.
+            (0..2).for_each(|_| send(&mut other, Answer::Done).unwrap());
+            let mut client = Client::of(own);
+            let why = [(); 2].map(|()| sentence(client.change(JobId(1), Change::Hold(true))));
+            assert!(why[0] == why[1] && why[0].contains("sense") || why[0].contains("not one to this"), "{why:?}");
+            let mut calls = BufReader::new(other).lines();
+            assert!(calls.next().is_some() && calls.next().is_none(), "the other side learns of it");
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_refused_before_it_asks_learns_why() {
+        let (own, mut other) = UnixStream::pair().unwrap();
+        let why = "there are 256 connections of this user".to_owned();
+        send(&mut other, Answer::Refused { is_wrong: false, why: why.clone() }).unwrap();
+        drop(other);
+        let refused = Client::of(own).enter(message::tests::request(), &mut ());
+        assert!(matches!(refused, Err(PdsError::Failed(said)) if said == why));
+    }
+
+    #[test]
+    fn a_connection_that_is_not_accepted_is_an_error_after_some_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&socket, 0).unwrap();
+        let connect = || Client::connect_within(&path, Duration::from_millis(1));
+        // The queue has room for one.
+        let _first = connect().unwrap();
+        assert!(sentence(connect()).contains("it does not answer"));
+    }
 }

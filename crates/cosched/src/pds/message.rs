@@ -14,7 +14,7 @@ use crate::state::{SLICES, State};
 use crate::table::Measured;
 
 /// The version of the messages.
-pub(super) const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 /// The longest message to pds, in bytes: the keepers of 65,536 ranks fit.
 pub(super) const LONGEST_CALL: u64 = 1 << 20;
 /// The longest message to a client: a table fits.

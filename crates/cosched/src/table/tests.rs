@@ -167,3 +167,14 @@ fn a_change_is_refused_if_its_version_would_be_too_large_to_be_read() {
     table.update(|state, now| state.release(JobId(1), now).map_err(AgentError::from)).unwrap();
     assert_eq!(Table::find(place.path()).unwrap().unwrap().state().unwrap().jobs().len(), 1_499);
 }
+
+#[test]
+fn a_process_of_another_version_is_found_as_long_as_it_uses_the_folder() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    assert_eq!(table.user_of_other_version(), None);
+    let other = table.folder.map("page-3", page::LENGTH).unwrap();
+    assert_eq!(table.user_of_other_version(), Some(std::process::id()));
+    drop(other);
+    assert_eq!(table.user_of_other_version(), None);
+}
