@@ -9,7 +9,7 @@ mod today;
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use measure::experiment::FinishedExperiment;
 use measure::folder::{self, Folder};
 use measure::manifest::{Manifest, ScenarioFile};
@@ -126,12 +126,7 @@ fn judge(paper: &Paper, arguments: &arguments::paper::Paper, figure: Figure<'_>)
     scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
     scenario.experiment.seed = arguments.seed.unwrap_or(scenario.experiment.seed);
     let file = ScenarioFile::new(name, text.as_bytes(), &scenario);
-    let done = if is_of_starts {
-        start_jobs(paper, arguments, &scenario, file)
-    } else {
-        simulate(paper, arguments, &scenario, file)
-    };
-    let Simulation { finished, mut folder, worlds, signals } = done?;
+    let Execution { finished, mut folder, worlds, signals } = execute(paper, arguments, &scenario, file, is_of_starts)?;
     let FinishedExperiment { report, manifest, mut histories, error, .. } = finished;
 
     let mut evidence = Evidence::new(&scenario, &report.runs);
@@ -161,7 +156,7 @@ fn judge(paper: &Paper, arguments: &arguments::paper::Paper, figure: Figure<'_>)
 }
 
 /// A finished simulation, or measurement, with its surroundings.
-struct Simulation {
+struct Execution {
     finished: FinishedExperiment,
     folder: Folder,
     /// `None` if jobs were only started.
@@ -169,42 +164,31 @@ struct Simulation {
     signals: Signals,
 }
 
-/// Simulates a scenario, or measures it on this machine, and writes the runs into the folder of
-/// results.
-fn simulate(
+/// Simulates a scenario, measures it on this machine, or starts its jobs there by `rowlock prun`.
+/// Writes the runs into the folder of results.
+fn execute(
     paper: &Paper,
     arguments: &arguments::paper::Paper,
     scenario: &Scenario,
     file: ScenarioFile,
-) -> Result<Simulation, Stop> {
+    is_of_starts: bool,
+) -> Result<Execution, Stop> {
     let started = Timestamp::of(SystemTime::now());
     let signals = Signals::catch()?;
     let chosen = &[arguments.world()];
-    let calibration = (arguments.world() == World::Host).then(|| calibrate::load(false)).transpose()?;
+    let is_calibrated = arguments.world() == World::Host && !is_of_starts;
+    let calibration = is_calibrated.then(|| calibrate::load(false)).transpose()?;
     print_notes(calibration.as_ref().map_or(&[], |calibration| &calibration.notes));
-    let worlds = TwoWorlds::new(calibration.clone().map(run::host).transpose()?, arguments.workers);
-    worlds.check(scenario, chosen)?;
+    let host = calibration.clone().map(run::host).transpose()?;
+    let worlds = (!is_of_starts).then(|| TwoWorlds::new(host, arguments.workers));
+    worlds.iter().try_for_each(|worlds| worlds.check(scenario, chosen))?;
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let manifest = Manifest { scenario: Some(file), calibration, ..Manifest::begin(paper.name, chosen, started) };
-    let finished = run_experiment(scenario.clone(), None, &worlds, &mut folder, manifest, &signals)?;
-    Ok(Simulation { finished, folder, worlds: Some(worlds), signals })
-}
-
-/// Starts the jobs of a scenario on this machine by `rowlock prun`, as [`simulate`].
-fn start_jobs(
-    paper: &Paper,
-    arguments: &arguments::paper::Paper,
-    scenario: &Scenario,
-    file: ScenarioFile,
-) -> Result<Simulation, Stop> {
-    let started = Timestamp::of(SystemTime::now());
-    let signals = Signals::catch()?;
-    let starts =
-        Starts { program: std::env::current_exe().context("cannot find this program's own file").or_failed()? };
-    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let manifest = Manifest { scenario: Some(file), ..Manifest::begin(paper.name, &[World::Host], started) };
-    let finished = run_experiment(scenario.clone(), None, &starts, &mut folder, manifest, &signals)?;
-    Ok(Simulation { finished, folder, worlds: None, signals })
+    let finished = match &worlds {
+        Some(worlds) => run_experiment(scenario.clone(), None, worlds, &mut folder, manifest, &signals)?,
+        None => run_experiment(scenario.clone(), None, &Starts::by_this_program()?, &mut folder, manifest, &signals)?,
+    };
+    Ok(Execution { finished, folder, worlds, signals })
 }
 
 fn read(files: FigureFiles) -> Result<(Scenario, Expected), Stop> {

@@ -27,10 +27,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Starts jobs by this program.
 #[derive(Debug)]
 pub(super) struct Starts {
-    pub(super) program: PathBuf,
+    program: PathBuf,
 }
 
 impl Starts {
+    /// Starts jobs by the program that runs now.
+    pub(super) fn by_this_program() -> anyhow::Result<Starts> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        Ok(Starts { program })
+    }
+
     /// Starts the commands of a setting, and returns the time that each has taken.
     fn measure(&self, setting: &Setting, cancel: &AtomicBool) -> anyhow::Result<Vec<JobOutcome>> {
         let place = TemporaryFolder::create(&cosched::place(), "rowlock-starts-", &[]);

@@ -8,7 +8,7 @@ use papers::Paper;
 use papers::today::conclusions::Conclusions;
 use papers::today::{grid, plot, text};
 
-use super::{Simulation, simulate};
+use super::{Execution, execute};
 use crate::arguments;
 use crate::output::print_as;
 use crate::results::{finish, result_of};
@@ -28,7 +28,7 @@ pub(super) fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<
     let scenario = grid::scenario(arguments.repeat.unwrap_or(grid::REPEAT), arguments.seed.unwrap_or(1));
     let scenario = scenario.or_failed()?;
     let file = ScenarioFile::new(name, &[], &scenario);
-    let Simulation { finished, mut folder, signals, .. } = simulate(paper, arguments, &scenario, file)?;
+    let Execution { finished, mut folder, signals, .. } = execute(paper, arguments, &scenario, file, false)?;
     let FinishedExperiment { report, manifest, histories, error, .. } = finished;
     let conclusions = Conclusions::new(name, &report);
     folder.write_text(plot::FILE, &plot::render(&conclusions.speeds));
