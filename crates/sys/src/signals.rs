@@ -7,7 +7,7 @@ use std::process::Command;
 use std::ptr::{from_ref, null, null_mut};
 use std::time::Instant;
 
-use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Pid, getpid, getsid, set_dumpable_behavior};
 
 use crate::errno;
 use crate::previous_handler::PreviousHandler;
@@ -53,8 +53,10 @@ impl Signal {
     /// Whether other processes in the group of this one have not received the signal already.
     pub fn should_forward(self) -> bool {
         // Apart from those of the terminal, the kernel can only send an alarm that was set before
-        // this program was executed.
-        !(self.from_kernel && FROM_TERMINAL.contains(&self.number))
+        // this program was executed. It tells the end of a terminal only to the process that leads
+        // the session, whose own end it tells to the group.
+        let is_for_group = self.from_kernel && FROM_TERMINAL.contains(&self.number);
+        !is_for_group || self.number == libc::SIGHUP && getsid(None) == Ok(getpid())
     }
 }
 

@@ -146,6 +146,18 @@ impl Terminal {
         }
     }
 
+    /// Closes the terminal, as the end of its window does. The kernel tells the program. No process
+    /// is killed, and keys have no effect any more.
+    pub fn hang_up(&mut self) {
+        self.read_available();
+        (self.keyboard, self.is_open) = (File::from(self.end.try_clone().expect("a descriptor")), false);
+    }
+
+    /// The process of the program, for anything that this type does not offer.
+    pub fn process(&mut self) -> &mut Child {
+        &mut self.leader
+    }
+
     /// Waits until the program ends, and kills all that it leaves in its session. Its standard
     /// output is everything that the terminal has shown.
     ///
@@ -287,6 +299,14 @@ mod tests {
         shell.read_until("$ ");
         shell.type_keys("exit 7\n");
         shell.wait().expect_exit(7);
+    }
+
+    #[test]
+    fn a_program_is_told_of_the_end_of_its_terminal() {
+        let mut terminal = script("echo begun; exec sleep 1000");
+        terminal.read_until("begun");
+        terminal.hang_up();
+        terminal.wait().expect_signal(libc::SIGHUP).expect_stdout("begun");
     }
 
     #[test]

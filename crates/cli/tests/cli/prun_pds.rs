@@ -10,43 +10,51 @@ use std::process::Command;
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use tempfile::TempDir;
+use testing::family::Family;
 use testing::{Child, Output};
 
 use crate::json;
 use crate::prun::{SPIN, are_running, are_stopped, cpu, is_stopped, ranks, until};
 
 /// Users that no other test has.
-const ONE: u32 = 54_331;
+pub(crate) const ONE: u32 = 54_331;
 const OTHER: u32 = 54_332;
 
 /// A pds with a socket and a table of its own.
-struct Pds {
+pub(crate) struct Pds {
     place: TempDir,
-    process: Option<Child>,
+    pub(crate) process: Option<Child>,
+    /// Itself, and the agents of all jobs.
+    pub(crate) family: Family,
 }
 
 impl Pds {
     /// Returns `None` if this user is not root: then there is nothing to test.
-    fn start() -> Option<Pds> {
+    pub(crate) fn start() -> Option<Pds> {
         if !geteuid().is_root() {
             testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "pds", "run the test as root");
             return None;
         }
         let place = tempfile::tempdir().unwrap();
-        fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
-        let mut pds = Pds { place, process: None };
+        // As the folder for temporary files of all users, or it would not be used as one.
+        fs::set_permissions(place.path(), Permissions::from_mode(0o1777)).unwrap();
+        let family = Family::new(&format!("pds of {}", place.path().display()));
+        let mut pds = Pds { place, process: None, family };
         pds.restart();
         Some(pds)
     }
 
-    fn restart(&mut self) {
+    /// Starts another process of pds, for the same table.
+    pub(crate) fn restart(&mut self) {
         let paths = [self.socket(), self.table()];
         let [socket, table] = paths.each_ref().map(|path| path.to_str().unwrap());
         // Its log is no pipe, which agents would keep open.
         let mut shell = testing::command("sh");
         shell.args(["-c", "exec \"$@\" 2>> log", "sh"]).current_dir(self.place.path());
         let pds = crate::rowlock(&["pds", "--socket", socket, "--table", table]);
-        self.process = Some(Child::start(&mut testing::through(shell, &pds)));
+        let mut command = testing::through(shell, &pds);
+        self.family.adopt(&mut command);
+        self.process = Some(Child::start(&mut command));
         until(|| UnixStream::connect(self.socket()).is_ok());
     }
 
@@ -54,12 +62,13 @@ impl Pds {
         self.place.path().join("pds.socket")
     }
 
-    fn table(&self) -> PathBuf {
+    /// The folder of its table.
+    pub(crate) fn table(&self) -> PathBuf {
         self.place.path().join("table")
     }
 
     /// `rowlock` with these arguments as a user.
-    fn rowlock(&self, user: u32, arguments: &[&str]) -> Command {
+    pub(crate) fn rowlock(&self, user: u32, arguments: &[&str]) -> Command {
         rowlock(&self.socket(), self.place.path(), user, arguments)
     }
 
@@ -82,12 +91,12 @@ impl Pds {
 
     /// Ends pds, and returns its log. Nothing is left but an empty folder.
     #[track_caller]
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         let process = self.process.take().unwrap();
         process.send(Signal::TERM.as_raw());
         process.wait().expect_success();
         let log = fs::read_to_string(self.place.path().join("log")).unwrap();
-        until(|| fs::read_dir(self.table()).unwrap().count() == 0);
+        until(|| fs::read_dir(self.table()).unwrap().count() == 0 && self.family.members().is_empty());
         assert!(!self.socket().exists());
         log
     }

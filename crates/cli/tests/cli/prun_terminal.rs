@@ -99,6 +99,16 @@ fn ctrl_c_ends_all_ranks() {
 }
 
 #[test]
+fn the_end_of_its_terminal_ends_a_job_that_leads_the_session() {
+    let table = Table::new();
+    let mut terminal = Terminal::start(&mut table.rowlock(&["prun", "-n", "2", "--", "sh", "-c", "sleep 1000; true"]));
+    until(|| table.jobs().first().is_some_and(|job| ranks(agent(job)).len() == 2));
+    terminal.hang_up();
+    terminal.wait().expect_signal(1);
+    table.expect_gone();
+}
+
+#[test]
 fn ctrl_z_stops_a_job_and_fg_and_bg_continue_it() {
     let table = Table::new();
     let mut shell = Shell::new(&table);
