@@ -153,9 +153,9 @@ impl Agent {
             }
             queue::obey(&requests)?;
             drop(requests);
-            let stop = StopMeans::prepare(mechanism)?;
             let state = table.state()?;
             let is_lowered = entering(&state).gang == Gang::Moderate;
+            let stop = StopMeans::prepare(mechanism, is_lowered)?;
             let lower = is_lowered.then(|| LowerMeans::prepare(stop.group(), state.task_groups())).transpose()?;
             // The ranks map it when they start.
             table.turn_page(job).map_err(AgentError::Processes)?.set_slice(state.slice());

@@ -96,7 +96,7 @@ impl LowerBy {
 /// # Errors
 /// [`CannotLower`].
 pub fn find_lower_mechanism() -> Result<LowerBy, CannotLower> {
-    let stop = StopMeans::prepare(None).ok();
+    let stop = StopMeans::prepare(None, true).ok();
     LowerMeans::prepare(stop.as_ref().and_then(StopMeans::group), []).map(|means| means.lower_by())
 }
 

@@ -96,8 +96,7 @@ impl Hierarchy {
 
     /// Whether this process may create groups below its own and move processes into them.
     pub fn is_writable(&self) -> bool {
-        let write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
-        write(&self.folder) && write(&self.folder.join("cgroup.procs"))
+        is_writable(&self.folder)
     }
 
     /// The tightest CPU limit of the group of this process and its ancestors.
@@ -166,6 +165,13 @@ impl Hierarchy {
             .fold(0, u64::saturating_add);
         Some(limit.saturating_sub(number(used).unwrap_or(0).saturating_sub(kept)))
     }
+}
+
+/// Whether this process may create groups in the group with this folder, and move processes into
+/// them from there.
+pub(crate) fn is_writable(folder: &Path) -> bool {
+    let write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
+    write(folder) && write(&folder.join("cgroup.procs"))
 }
 
 /// Whether this process belongs to a group with a CPU share of its own.

@@ -18,6 +18,7 @@ mod exec;
 mod faults;
 mod full_disk;
 mod groups;
+mod guest;
 mod hostile;
 mod house;
 mod kills;

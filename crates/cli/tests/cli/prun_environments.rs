@@ -14,20 +14,23 @@ use crate::prun::{Table, cpu};
 /// Functions of a shell script in which `$1` is `rowlock`: `start JOB OPTIONS` starts a job whose
 /// ranks are known by their job and number, `turns` waits until jobs 1 and 2 have taken some, and
 /// `expect_gone` until nothing is left of the table and of control groups.
-const FUNCTIONS: &str = r#"
+pub(crate) const FUNCTIONS: &str = r#"
 set -e
 rowlock=$1
 spin='echo $$ > new-$ROWLOCK_RANK; mv new-$ROWLOCK_RANK rank-$ROWLOCK_JOB$ROWLOCK_RANK; while :; do :; done'
 start() {
     number=$1; shift
-    "$rowlock" prun --wait none --how strict --slice '5 ms' "$@" -- sh -c "$spin" &
+    "$rowlock" prun --wait none --how ${how:-strict} --slice '5 ms' "$@" -- sh -c "$spin" &
     eval "job$number=\$!"
     agents="$agents $!"
     until [ -e rank-${number}0 ] && [ -e rank-${number}1 ]; do sleep 0.01; done
 }
 is_stopped() {
-    place=/proc/$(cat rank-$1)
-    case $(cat $place/stat $place/wchan) in *') T '*|*get_signal|*__refrigerator) true ;; *) false ;; esac
+    read -r process < rank-$1
+    # Without a child process, which would have to wait for a CPU.
+    read -r stat < /proc/$process/stat
+    read -r place < /proc/$process/wchan || true
+    case "$stat $place" in *') T '*|*get_signal|*do_freezer_trap|*__refrigerator) true ;; *) false ;; esac
 }
 turns() {
     for rank in 10 21 11 20 10 21 11 20; do

@@ -29,26 +29,27 @@ pub struct Obstacle {
 /// The mechanism by which a job of this process would be stopped, and why it is not a better one.
 /// Creates and removes groups to find that out.
 pub fn find_stop_mechanism() -> (StopMechanism, Vec<Obstacle>) {
-    let (means, obstacles) = first_that_works(StopMechanism::ALL, StopMeans::new);
+    let (means, obstacles) = first_that_works(StopMechanism::ALL, |mechanism| StopMeans::new(mechanism, false));
     (means.map_or(StopMechanism::Signals, |means| means.mechanism), obstacles)
 }
 
 impl StopMeans {
-    /// Prepares a mechanism, or the best one if none is asked for.
-    pub(crate) fn prepare(asked: Option<StopChoice>) -> Result<StopMeans, Obstacle> {
+    /// Prepares a mechanism, or the best one if none is asked for. A job that is lowered in the turns
+    /// of others can have only one group of version 2 for both.
+    pub(crate) fn prepare(asked: Option<StopChoice>, is_lowered: bool) -> Result<StopMeans, Obstacle> {
         let order = match asked {
             None | Some(StopChoice::Hint) => StopMechanism::ALL.to_vec(),
             Some(StopChoice::By(asked)) => vec![asked],
         };
-        let (means, mut obstacles) = first_that_works(order, StopMeans::new);
+        let (means, mut obstacles) = first_that_works(order, |mechanism| StopMeans::new(mechanism, is_lowered));
         let hint = if asked == Some(StopChoice::Hint) { Hint::Obeyed } else { Hint::Unused };
         // The last one, signals, has none.
         means.map(|means| StopMeans { hint, ..means }).ok_or_else(|| obstacles.remove(0))
     }
 
-    fn new(mechanism: StopMechanism) -> io::Result<StopMeans> {
-        let freezer = freezer(mechanism);
-        Ok(StopMeans { mechanism, group: freezer.map(Freezer::create).transpose()?, hint: Hint::Unused })
+    fn new(mechanism: StopMechanism, is_lowered: bool) -> io::Result<StopMeans> {
+        let group = freezer(mechanism).map(|freezer| freezer.create(is_lowered)).transpose()?;
+        Ok(StopMeans { mechanism, group, hint: Hint::Unused })
     }
 
     /// As the table says it to the agents of all jobs.
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn signals_need_nothing() {
-        let means = StopMeans::prepare(Some(StopChoice::By(StopMechanism::Signals))).unwrap();
+        let means = StopMeans::prepare(Some(StopChoice::By(StopMechanism::Signals)), true).unwrap();
         assert_eq!(means.stop_by(), StopBy { mechanism: StopMechanism::Signals, group: None, hint: Hint::Unused });
     }
 }

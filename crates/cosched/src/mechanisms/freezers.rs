@@ -16,7 +16,7 @@ use sys::cgroups::Hierarchy;
 use sys::containment::{JobGroup, control_of_job};
 use sys::files::Control;
 
-use super::{Mechanism, Target, hierarchy};
+use super::{Mechanism, Target, hierarchy, weights};
 use crate::clock;
 use crate::processes::mark;
 
@@ -34,9 +34,13 @@ impl Freezer {
         Freezer { version: 1, file: "freezer.state", frozen: "FROZEN", thawed: "THAWED" };
     pub(super) const VERSION_2: Freezer = Freezer { version: 2, file: "cgroup.freeze", frozen: "1", thawed: "0" };
 
-    /// Creates a group that can be frozen, for the job of this process.
-    pub(super) fn create(self) -> io::Result<JobGroup> {
-        let group = JobGroup::create(&self.hierarchy()?)?;
+    /// Creates a group that can be frozen, for the job of this process. In version 2, a job that is
+    /// lowered gets one with a weight if that is possible.
+    pub(super) fn create(self, is_lowered: bool) -> io::Result<JobGroup> {
+        let hierarchy = self.hierarchy()?;
+        let weighted =
+            (is_lowered && self.version == 2).then(|| JobGroup::create_weighted(&hierarchy, weights::SECOND));
+        let group = weighted.and_then(Result::ok).map_or_else(|| JobGroup::create(&hierarchy), Ok)?;
         let lacks = |why| io::Error::other(format!("groups have no {} here: {why}", self.file));
         group.control(self.file).and_then(|control| control.read()).map_err(lacks)?;
         Ok(group)

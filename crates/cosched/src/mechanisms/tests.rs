@@ -35,7 +35,7 @@ struct Subject {
 impl Subject {
     /// Starts a shell script. `None` if the mechanism does not work here.
     fn start(mechanism: StopMechanism, script: &str) -> Option<Subject> {
-        let means = StopMeans::prepare(Some(StopChoice::By(mechanism)))
+        let means = StopMeans::prepare(Some(StopChoice::By(mechanism)), false)
             .map_err(|why| testing::skip_part("ROWLOCK_REQUIRE_GROUPS", &why.to_string(), "run the test as root"));
         let means = means.ok()?;
         let mut command = testing::command("sh");
@@ -215,7 +215,7 @@ fn a_frozen_job_that_is_killed_or_whose_job_leaves_the_table_has_ended_when_its_
 fn a_job_whose_group_is_not_to_be_reached_goes_on_and_that_is_said_once() {
     let own = Child::start(testing::command("sleep").arg("1000"));
     for mechanism in FREEZERS {
-        let works = StopMeans::prepare(Some(StopChoice::By(mechanism))).is_ok();
+        let works = StopMeans::prepare(Some(StopChoice::By(mechanism)), false).is_ok();
         for group in [None, Some(""), Some("/"), Some("rowlock-job-1-x"), Some("../rowlock-job-1-x")] {
             let stop_by = StopBy { mechanism, group: group.map(str::to_owned), hint: Hint::Unused };
             let (state, list, mut mechanisms) = (state_with(Some(stop_by)), list(), Mechanisms::default());

@@ -18,6 +18,9 @@ use sys::files::Control;
 use super::{Mechanism, Target, hierarchy};
 use crate::restraint::LowerBy;
 
+/// The file with the weight of a group of version 2.
+pub(super) const SECOND: &str = "cpu.weight";
+
 /// The weights in one version of control groups.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
@@ -29,7 +32,7 @@ struct Scale {
 
 const SCALES: [Scale; 2] = [
     Scale { version: 1, file: "cpu.shares", ordinary: "1024", lowest: "2" },
-    Scale { version: 2, file: "cpu.weight", ordinary: "100", lowest: "1" },
+    Scale { version: 2, file: SECOND, ordinary: "100", lowest: "1" },
 ];
 
 impl Scale {
@@ -43,15 +46,20 @@ impl Scale {
 /// that if it is new, and how it is used.
 pub(crate) fn weighted_group(own: Option<&JobGroup>) -> io::Result<(Option<JobGroup>, LowerBy)> {
     let [first, second] = SCALES;
-    let by = |version, group: &JobGroup| LowerBy::Weight { version, group: group.path().to_owned() };
+    let by = |scale: Scale, group: &JobGroup| {
+        let group = group.path().to_owned();
+        LowerBy::Weight { version: scale.version, group }
+    };
     if let Some(own) = own.filter(|own| own.control(second.file).is_ok()) {
-        return Ok((None, by(second.version, own)));
+        return Ok((None, by(second, own)));
     }
-    let neither = |_| io::Error::other(format!("control groups have no {} and no {} here", first.file, second.file));
-    let group = JobGroup::create(&first.hierarchy().map_err(neither)?)?;
-    group.control(first.file)?;
-    let by = by(first.version, &group);
-    Ok((Some(group), by))
+    let create = |scale: Scale| {
+        let group = JobGroup::create_weighted(&scale.hierarchy()?, scale.file)?;
+        let by = by(scale, &group);
+        Ok((Some(group), by))
+    };
+    let both = |why: io::Error, other: io::Error| io::Error::other(format!("{why}, and {other}"));
+    create(first).or_else(|why| create(second).map_err(|other| both(why, other)))
 }
 
 /// Changes the weights of the groups of jobs, and keeps their files open.

@@ -177,14 +177,21 @@ pub(super) fn is_version_2(folder: impl AsFd) -> bool {
     fstatfs(folder).is_ok_and(|about| about.f_type as u32 == VERSION_2)
 }
 
-/// Whether a program in a new group within this one has the same limits as in this one, and sees
-/// the same.
+/// Whether a program in a new group within this one has the same limits as in this one, sees the
+/// same, and competes for CPUs as a member of this one.
 pub(super) fn is_harmless_within(group: &Path) -> bool {
-    let first = |name: &str| {
-        let text = fs::read_to_string(group.join(name)).unwrap_or_default();
-        text.split_whitespace().next().unwrap_or_default().to_owned()
-    };
-    first("cgroup.subtree_control").is_empty() && LIMITS.iter().all(|name| ["", "max"].contains(&first(name).as_str()))
+    first_word(group, "cgroup.subtree_control").is_empty() && !has_limits(group)
+}
+
+/// Whether this group has limits that a program would look up.
+pub(super) fn has_limits(group: &Path) -> bool {
+    !LIMITS.iter().all(|name| ["", "max"].contains(&first_word(group, name).as_str()))
+}
+
+/// The first word in a file of a group. Empty if there is none.
+pub(super) fn first_word(group: &Path, name: &str) -> String {
+    let text = fs::read_to_string(group.join(name)).unwrap_or_default();
+    text.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
 #[expect(clippy::disallowed_methods, reason = "it only reads")]

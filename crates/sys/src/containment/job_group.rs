@@ -5,6 +5,13 @@
 //! enters it before it begins ([`super::contain_in`]). So all that the program starts is in it from
 //! birth. The keeper of the program stays outside: it must not be frozen.
 //!
+//! # A group that has a controller
+//!
+//! In version 2 a group has a controller if the group around it passes that on, which only one
+//! without processes can do, or the outermost. So a group with a weight is created beside the own
+//! group of the starter, unless that is the outermost. It leaves no limits by that, since there
+//! is none if the own group has any.
+//!
 //! # How a program enters
 //!
 //! * Version 2: it is created in its own `group`, which is created in that of the job. Otherwise it
@@ -37,9 +44,9 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, fstatfs, openat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::group::{create, is_harmless_within, is_version_2, remove};
+use super::group::{create, first_word, has_limits, is_version_2, remove};
 use super::{Successor, record};
-use crate::cgroups::Hierarchy;
+use crate::cgroups::{Hierarchy, is_writable};
 use crate::files::{Control, Folder, some_name, write_control_at};
 use crate::identity::{Identity, pid_namespace};
 
@@ -75,25 +82,50 @@ impl JobGroup {
     /// If that is not allowed, or if a program in the group would not see limits of the groups
     /// around it. The error is a clause that goes on after `because`.
     pub fn create(hierarchy: &Hierarchy) -> io::Result<JobGroup> {
-        let folder = &hierarchy.folder;
-        let fail = |why: &str| Err(io::Error::other(format!("{} {why}", folder.display())));
-        if !hierarchy.is_writable() {
-            return fail("may not be changed by this user");
+        JobGroup::create_in(hierarchy, &hierarchy.folder)
+    }
+
+    /// As [`create`](JobGroup::create), but the group has a weight, in this file. In version 2 it is
+    /// beside the group of this process, unless that is the outermost one.
+    ///
+    /// # Errors
+    /// As [`create`](JobGroup::create), or if groups have no weight there, or this process has
+    /// another weight than the ordinary one.
+    pub fn create_weighted(hierarchy: &Hierarchy, file: &str) -> io::Result<JobGroup> {
+        let own = &hierarchy.folder;
+        let fail = |why: &str| Err(io::Error::other(format!("{} {why}", own.display())));
+        let around = match own.parent() {
+            _ if hierarchy.version == 1 || *own == hierarchy.mount => own,
+            Some(parent) if first_word(own, file) == "100" => parent,
+            _ => return fail(&format!("has no {file} of 100")),
+        };
+        let group = JobGroup::create_in(hierarchy, around)?;
+        match group.control(file) {
+            Ok(_) => Ok(group),
+            Err(_) => fail(&format!("passes no {file} on")),
+        }
+    }
+
+    fn create_in(hierarchy: &Hierarchy, around: &Path) -> io::Result<JobGroup> {
+        let own = &hierarchy.folder;
+        let fail = |folder: &Path, why: &str| Err(io::Error::other(format!("{} {why}", folder.display())));
+        if !is_writable(around) {
+            return fail(around, "may not be changed by this user");
         }
         // Another part of the hierarchy may be mounted here.
-        let processes = fs::read_to_string(folder.join("cgroup.procs"))?;
+        let processes = fs::read_to_string(own.join("cgroup.procs"))?;
         if !processes.lines().any(|id| id.parse() == Ok(std::process::id())) {
-            return fail("does not contain this process");
+            return fail(own, "does not contain this process");
         }
-        if hierarchy.version == 2 && !is_harmless_within(folder) {
-            return fail("has limits or controllers, which programs in an inner group would not see");
+        if hierarchy.version == 2 && has_limits(own) {
+            return fail(own, "has limits, which programs in another group would not see");
         }
-        let around = Folder::open(folder)?;
+        let around = Folder::open(around)?;
         // They may have been created in another hierarchy.
-        own_groups().for_each(|around| end_abandoned_in(&around));
+        places().for_each(|around| end_abandoned_in(&around));
         let name = format!("{}-{}", some_name(PREFIX), pid_namespace());
-        let inner = folder.strip_prefix(&hierarchy.mount).unwrap_or(Path::new("")).join(&name);
-        let Some(path) = inner.to_str().map(str::to_owned) else { return fail("is not valid UTF-8") };
+        let inner = around.path().strip_prefix(&hierarchy.mount).unwrap_or(Path::new("")).join(&name);
+        let Some(path) = inner.to_str().map(str::to_owned) else { return fail(own, "is not valid UTF-8") };
         let name = CString::new(name)?;
         let successor = Successor::start(Some(around.as_fd()), TIMEOUT, || end(around.as_fd(), &name))?;
         let opened = create(around.as_fd(), &name)
@@ -101,10 +133,16 @@ impl JobGroup {
             .and_then(|()| Folder::open(&hierarchy.mount.join(&path)));
         match opened {
             Ok(folder) => {
-                Ok(JobGroup { version: hierarchy.version, around, name, folder, path, successor: Some(successor) })
+                let version = hierarchy.version;
+                let group = JobGroup { version, around, name, folder, path, successor: Some(successor) };
+                if first_word(group.folder(), "cgroup.type") == "domain" || version == 1 {
+                    return Ok(group);
+                }
+                fail(group.around.path(), "is a group of threads")
             }
             Err(why) => {
-                let why = io::Error::new(why.kind(), format!("no group can be created in {}: {why}", folder.display()));
+                let around = around.path().display();
+                let why = io::Error::new(why.kind(), format!("no group can be created in {around}: {why}"));
                 drop(successor);
                 Err(why)
             }
@@ -209,15 +247,16 @@ fn thaw(around: BorrowedFd<'_>, name: &CStr) {
     }
 }
 
-/// Lets the processes of all jobs of killed processes go on, below the own groups of this process,
-/// so that they can be ended.
+/// Lets the processes of all jobs of killed processes go on, below and beside the own groups of
+/// this process, so that they can be ended.
 pub(super) fn thaw_abandoned() {
-    own_groups().for_each(|around| abandoned_in(&around).for_each(|name| thaw(around.as_fd(), &name)));
+    places().for_each(|around| abandoned_in(&around).for_each(|name| thaw(around.as_fd(), &name)));
 }
 
-/// The groups of this process in all hierarchies.
-fn own_groups() -> impl Iterator<Item = Folder> {
-    Hierarchy::all().into_iter().filter_map(|hierarchy| Folder::open(&hierarchy.folder).ok())
+/// The groups in all hierarchies in which this process would create some.
+fn places() -> impl Iterator<Item = Folder> {
+    let folders = |hierarchy: Hierarchy| hierarchy.folders().take(2).map(Path::to_owned).collect::<Vec<_>>();
+    Hierarchy::all().into_iter().flat_map(folders).filter_map(|folder| Folder::open(&folder).ok())
 }
 
 /// Removes the groups of killed processes, and ends what is left in them. Ignores errors.

@@ -159,6 +159,50 @@ fn a_path_leads_to_no_other_group() {
     }
 }
 
+/// Why no group is created within this folder of version 2, which is none of groups: each one would
+/// be taken for one of threads.
+fn refusal(mount: &Path, folder: &str, file: Option<&str>) -> String {
+    let folder = mount.join(folder);
+    let hierarchy = Hierarchy { version: 2, controllers: vec![], mount: mount.to_owned(), folder };
+    let group = match file {
+        None => JobGroup::create(&hierarchy),
+        Some(file) => JobGroup::create_weighted(&hierarchy, file),
+    };
+    group.unwrap_err().to_string().replace(mount.to_str().unwrap(), "M")
+}
+
+#[test]
+fn a_group_with_a_weight_is_beside_the_own_one_unless_that_leaves_limits_or_a_weight() {
+    let place = tempfile::tempdir().unwrap();
+    let mount = place.path();
+    fs::create_dir_all(mount.join("a/b")).unwrap();
+    let write = |file: &str, text: &str| fs::write(mount.join(file), text).unwrap();
+    let own = format!("1\n{}\n", std::process::id());
+    ["cgroup.procs", "a/cgroup.procs", "a/b/cgroup.procs"].iter().for_each(|file| write(file, &own));
+    let weighted = |folder: &str| refusal(mount, folder, Some("cpu.weight"));
+    assert_eq!(refusal(mount, "a/b", None), "M/a/b is a group of threads");
+    assert_eq!(weighted("a/b"), "M/a/b has no cpu.weight of 100");
+    write("a/b/cpu.weight", "50\n");
+    assert_eq!(weighted("a/b"), "M/a/b has no cpu.weight of 100");
+    write("a/b/cpu.weight", "100\n");
+    assert_eq!(weighted("a/b"), "M/a is a group of threads");
+    assert_eq!(refusal(mount, "", Some("cpu.weight")), "M is a group of threads");
+    // The group around it passes controllers on, as the outermost one may.
+    write("a/b/cgroup.subtree_control", "cpu memory\n");
+    assert_eq!(refusal(mount, "a/b", None), "M/a/b is a group of threads");
+    write("a/b/memory.max", "1048576\n");
+    let limited = "M/a/b has limits, which programs in another group would not see";
+    assert_eq!([refusal(mount, "a/b", None), weighted("a/b")], [limited; 2]);
+    write("a/b/memory.max", "max\n");
+    fs::remove_file(mount.join("a/cgroup.procs")).unwrap();
+    assert_eq!(weighted("a/b"), "M/a may not be changed by this user");
+    // None is left.
+    let folders = |path: &str| {
+        fs::read_dir(mount.join(path)).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count()
+    };
+    assert_eq!(["", "a", "a/b"].map(folders), [1, 1, 0]);
+}
+
 #[test]
 fn the_group_of_a_process_that_may_be_alive_is_not_abandoned() {
     let (namespace, mut ended) = (pid_namespace(), testing::Child::start(testing::command("true").arg("")));
