@@ -186,7 +186,7 @@ fn a_group_with_a_weight_is_beside_the_own_one_unless_that_leaves_limits_or_a_we
     assert_eq!(weighted("a/b"), "M/a/b has no cpu.weight of 100");
     write("a/b/cpu.weight", "100\n");
     assert_eq!(weighted("a/b"), "M/a is a group of threads");
-    assert_eq!(refusal(mount, "", Some("cpu.weight")), "M is a group of threads");
+    assert_eq!(refusal(mount, "", Some("cpu.weight")), "M/ is a group of threads");
     // The group around it passes controllers on, as the outermost one may.
     write("a/b/cgroup.subtree_control", "cpu memory\n");
     assert_eq!(refusal(mount, "a/b", None), "M/a/b is a group of threads");
