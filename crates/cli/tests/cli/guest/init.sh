@@ -49,6 +49,6 @@ check user-without-delegation ordinary 1000 signals none
 mkdir $groups/limited
 echo 150000 100000 > $groups/limited/cpu.max
 echo 200M > $groups/limited/memory.max
-check root-with-limits limited 0 signals idle limits
+check root-with-limits limited 0 signals idle "a quota allows 1.5 of 2 CPUs"
 echo "the end"
 reboot -f
