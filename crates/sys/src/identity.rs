@@ -72,6 +72,9 @@ pub struct Stat {
     pub state: u8,
     /// The parent's process ID.
     pub parent: u32,
+    /// The ID of its session, which is that of the process that leads it. Zero if that process is
+    /// not in this PID namespace.
+    pub session: u32,
     /// The start time in kernel ticks since boot.
     pub started: u64,
     /// The CPU on which it ran last. `None` if the kernel does not say.
@@ -117,10 +120,11 @@ impl Stat {
         let mut fields = std::str::from_utf8(text.get(name.end() + 1..)?).ok()?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
-        let threads = fields.nth(15)?.parse().ok()?;
+        let session = fields.nth(1)?.parse().ok()?;
+        let threads = fields.nth(13)?.parse().ok()?;
         let started = fields.nth(1)?.parse().ok()?;
         let cpu = fields.nth(16).and_then(|cpu| cpu.parse().ok());
-        let mut stat = Stat { pid, state, parent, threads, started, cpu, name: [0; 15] };
+        let mut stat = Stat { pid, state, parent, session, threads, started, cpu, name: [0; 15] };
         stat.name.iter_mut().zip(text.get(name.start() + 1..*name.end())?).for_each(|(to, from)| *to = *from);
         Some(stat)
     }
@@ -195,12 +199,12 @@ mod tests {
     #[test]
     fn a_name_may_look_like_anything() {
         let stat = |name: &str, state: &str, threads: u32| {
-            format!("17 ({name}) {state} 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 4711 2703360 400")
+            format!("17 ({name}) {state} 1 16 15 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 4711 2703360 400")
         };
         for name in ["sh", "a b", ") Z 0 0 (", "((", "\u{e4}", "(a) R (b) c"] {
             let parsed = Stat::parse(stat(name, "S", 1).as_bytes()).unwrap();
             assert_eq!(parsed.name(), name.as_bytes());
-            assert_eq!((parsed.pid, parsed.state, parsed.parent), (17, b'S', 1));
+            assert_eq!((parsed.pid, parsed.state, parsed.parent, parsed.session), (17, b'S', 1, 15));
             assert_eq!((parsed.threads, parsed.started), (1, 4711));
         }
         assert!(Stat::parse(stat("sh", "Z", 1).as_bytes()).unwrap().has_ended());

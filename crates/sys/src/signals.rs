@@ -7,9 +7,10 @@ use std::process::Command;
 use std::ptr::{from_ref, null, null_mut};
 use std::time::Instant;
 
-use rustix::process::{DumpableBehavior, Pid, getpid, getsid, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 
 use crate::errno;
+use crate::identity::Stat;
 use crate::previous_handler::PreviousHandler;
 
 /// A signal that was received.
@@ -56,8 +57,13 @@ impl Signal {
         // this program was executed. It tells the end of a terminal only to the process that leads
         // the session, whose own end it tells to the group.
         let is_for_group = self.from_kernel && FROM_TERMINAL.contains(&self.number);
-        !is_for_group || self.number == libc::SIGHUP && getsid(None) == Ok(getpid())
+        !is_for_group || self.number == libc::SIGHUP && leads_session()
     }
+}
+
+/// Whether this process leads its session.
+fn leads_session() -> bool {
+    Stat::of(std::process::id()).is_some_and(|stat| stat.session == stat.pid)
 }
 
 /// Signals that are blocked on the calling thread, to be fetched one by one. The previous mask is
