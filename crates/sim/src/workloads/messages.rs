@@ -281,6 +281,17 @@ mod tests {
     }
 
     #[test]
+    fn a_sleep_of_less_than_two_steps_is_left_out() {
+        let does = |sleep| {
+            let job = Message { sleep: Some(Span::from_nanos(sleep).into()), ..job(Pattern::Ring, 2, 1) };
+            let machine = Machine { step: us(1), ..Machine::with_cpus(1) };
+            act(&mut Messages::new(&job, &machine, "job", 1, Span::ZERO), 0)
+        };
+        assert_eq!(does(1_999), "computes 3 us, sends to 1, waits");
+        assert_eq!(does(2_999), "computes 3 us, sleeps 2 us, sends to 1, waits");
+    }
+
+    #[test]
     fn a_message_goes_around_the_ring() {
         let mut ring = messages(&job(Pattern::Ring, 3, 1));
         assert_eq!(act(&mut ring, 1), "waits");
