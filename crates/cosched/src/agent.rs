@@ -27,7 +27,7 @@ use crate::hint::{HintWatch, Look};
 use crate::lowering::{CannotLower, LowerMeans};
 use crate::mechanisms::{Mechanisms, Obstacle, StopMeans};
 use crate::page::Page;
-use crate::process_list::ProcessList;
+use crate::process_list::{PLACES, ProcessList};
 use crate::processes::{Observer, descendants, last_thread, mark};
 use crate::queue::{self, Waiting};
 use crate::restraint::{Hint, StopChoice};
@@ -497,11 +497,16 @@ impl<'a> Watch<'a> {
         if is_listed || !is_due(self.listed, interval, now) {
             return false;
         }
-        self.listed = Some(now);
         let processes = (self.processes)();
+        let places = state.job(job).map_or(PLACES, Job::places);
+        if processes.len() > places && self.reserve(processes.len()) {
+            self.was_stopped = false;
+            return true;
+        }
+        self.listed = Some(now);
         let last = if is_grouped { last_thread(processes.iter().rev()) } else { last_thread(&processes) };
         self.shared.list.set_last_thread(last);
-        if self.shared.list.set(&processes) && !is_grouped {
+        if self.shared.list.set(&processes, places) && !is_grouped {
             // They may have begun in another job's turn, and have started others meanwhile.
             self.again = true;
             self.was_stopped = false;
@@ -512,6 +517,15 @@ impl<'a> Watch<'a> {
         }
         self.observed = Some(now);
         self.classify(state)
+    }
+
+    /// Reserves places for so many processes. Returns whether there are more than before.
+    fn reserve(&self, processes: usize) -> bool {
+        let job = self.shared.job;
+        // Trying costs nothing; a new version wakes all agents.
+        let has_more =
+            self.latest.as_ref().is_some_and(|state| State::clone(state).reserve(job, processes).unwrap_or(false));
+        has_more && self.update(|state, _| state.reserve(job, processes).map(drop))
     }
 
     /// Observes what a job whose ranks give way by themselves uses out of its turn, and says in the

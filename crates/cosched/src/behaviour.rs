@@ -39,6 +39,7 @@ mod tests {
     use testing::Child;
 
     use super::*;
+    use crate::process_list::PLACES;
     use crate::process_list::tests::list;
     use crate::processes::tests::{identity, until};
     use Class::{Blocks, Spins, Unknown};
@@ -48,7 +49,7 @@ mod tests {
         let spins: [Child; 2] =
             [(); 2].map(|()| Child::start(testing::command("sh").args(["-c", "while :; do :; done"])));
         let list = list();
-        list.set(&spins.each_ref().map(|child| identity(child.id())));
+        list.set(&spins.each_ref().map(|child| identity(child.id())), PLACES);
         // What a thread does in less than 20 ms tells nothing.
         let ran = || spins.each_ref().map(|child| running_time(child.id()));
         let run_for_a_while = || {

@@ -34,5 +34,5 @@ pub use lowering::{CannotLower, find_lower_mechanism};
 pub use mechanisms::{Obstacle, find_stop_mechanism};
 pub use queue::Waiting;
 pub use restraint::{Hint, LowerBy, StopBy, StopChoice, StopMechanism};
-pub use state::{Client, Entering, Job, SLICES, State, StateError, stolen};
+pub use state::{Client, Entering, Job, SLICES, ShareError, State, StateError, stolen};
 pub use table::{Delay, Measured, Quantiles, Table, TableError, Times, VARIABLE, place};

@@ -47,6 +47,7 @@ mod tests {
     use sys::identity::Identity;
 
     use super::*;
+    use crate::process_list::PLACES;
     use crate::process_list::tests::list;
 
     #[test]
@@ -84,7 +85,7 @@ mod tests {
     #[test]
     fn a_process_uses_memory() {
         let list = list();
-        list.set(&[Identity::own()]);
+        list.set(&[Identity::own()], PLACES);
         assert!(used(&list) > 0);
     }
 }

@@ -12,7 +12,7 @@
 //! than the user's was there. Root opens no file that a user names, executes nothing for a user,
 //! gets no environment and no descriptors. All it does for a user is:
 //!
-//! * It decides whose turn it is. That costs others CPU time: as much as a job of theirs would.
+//! * It decides whose turn it is. That costs others CPU time: as much as the jobs of a user may have.
 //! * It sends SIGSTOP and SIGCONT, to descendants of the job's keepers. A keeper must be a child of
 //!   the process that asks. A process is stopped only if the kernel would let the user do so (its
 //!   real or saved user id is the user's), and continued only if it was stopped by us. So a
@@ -27,17 +27,29 @@
 //! | a user | then |
 //! |---|---|
 //! | sends nonsense, too much, or an unknown version | it gets a sentence, and the connection ends |
-//! | sends nothing | the connection ends after some seconds |
-//! | never ends a message, or opens many connections | each is a process of its own; a user has a limited number of them |
+//! | sends nothing, or a byte from time to time | the connection ends after some seconds: a message has a deadline as a whole |
+//! | opens many connections | each is a process of its own; a user has a limited number of them |
+//! | calls without end | a change to what is so already is none; there is no other limit yet |
 //! | makes an agent fail | it acts for that job alone; its successor lets the job's processes run |
 //! | names processes of others as keepers | they are refused; if an id is used again, the user decides (see above) |
-//! | exits, so that its id is used by another process | as above: only the user counts, which the kernel noted at the connection |
+//! | exits, so that its id is used by another process | it gets no job: the process with this id must be one of the user |
+//! | has many jobs, ranks or processes, or large weights | the jobs, the weights, and the processes that are stopped are limited for all jobs of a user (`state/shares.rs`); other processes are not stopped |
+//! | has two jobs for the same processes | a process has one job, and its keepers are its children |
+//! | asks for long turns | the first job chooses how long turns are, up to 10 s |
 //! | names a job of another user | it is refused, except for root |
 //! | asks for turns along with a job of another | it is refused, since that job would lose time |
-//! | asks for more memory than there is | it is refused, since all others in the queue would wait |
-//! | asks for a long slice, large weights or many processes | it delays all others: there are no limits yet |
+//! | waits for memory or cells that it never gets | only its own jobs wait behind it |
+//! | starts processes or threads without end | to list them, its agent takes part of one CPU, as the user could: see below |
 //! | reads the folder of the table | only root can |
 //! | listens in place of pds | a client talks to root only, or to itself |
+//!
+//! # What remains
+//!
+//! An agent lists the processes of its job at the priority at which it switches, and switches again
+//! when there are new ones. So a job that starts processes or threads without end keeps up to one
+//! CPU busy at a real-time priority, in its turns. Memory that a running job has claimed is not
+//! there for the claims of others, whether it is used or not. A user who has many user ids has as
+//! many shares.
 //!
 //! # What happens when a process dies
 //!
@@ -53,6 +65,7 @@ pub const SOCKET: &str = "/run/rowlock/pds.socket";
 mod choice;
 mod client;
 mod message;
+mod patient;
 mod service;
 
 pub use choice::{JobTable, OwnTable};

@@ -118,8 +118,9 @@ impl ProcessList {
         self.last_thread.store(word, SeqCst);
     }
 
-    /// Makes these the processes of the job. Returns whether there are new ones.
-    pub(crate) fn set(&self, processes: &[Identity]) -> bool {
+    /// Makes these the processes of the job, as far as there are places: at most so many. Returns
+    /// whether some of them are new.
+    pub(crate) fn set(&self, processes: &[Identity], most: usize) -> bool {
         let mut new: BTreeSet<_> = processes.iter().map(|process| (process.pid, process.started)).collect();
         let end = usize::try_from(self.end.load(SeqCst)).unwrap_or(PLACES).min(PLACES);
         for place in 0..end {
@@ -130,16 +131,16 @@ impl ProcessList {
                 self.pids[place].store(0, SeqCst);
             }
         }
-        let free = (0..PLACES).filter(|&place| self.pids[place].load(SeqCst) == 0);
-        let mut last = end;
+        let free = (0..most.min(PLACES)).filter(|&place| self.pids[place].load(SeqCst) == 0);
+        let (mut last, mut is_new) = (end, false);
         for (place, (pid, started)) in free.zip(&new) {
             self.started[place].store(*started, SeqCst);
             self.marks[place].store(0, SeqCst);
             self.pids[place].store(*pid, SeqCst);
-            last = last.max(place + 1);
+            (last, is_new) = (last.max(place + 1), true);
         }
         self.end.store(last as u64, SeqCst);
-        !new.is_empty()
+        is_new
     }
 }
 
@@ -164,15 +165,15 @@ pub(crate) mod tests {
     #[test]
     fn a_process_keeps_its_place_and_its_mark_until_it_ends() {
         let list = list();
-        assert!(list.set(&[1, 2, 3].map(process)));
+        assert!(list.set(&[1, 2, 3].map(process), PLACES));
         list.iter().for_each(|(identity, mark)| mark.store(identity.pid, SeqCst));
-        assert!(!list.set(&[3, 1].map(process)));
-        assert!(list.set(&[1, 3, 4, 5].map(process)));
+        assert!(!list.set(&[3, 1].map(process), PLACES));
+        assert!(list.set(&[1, 3, 4, 5].map(process), PLACES));
         let found: Vec<_> = list.iter().map(|(identity, mark)| (identity.pid, mark.load(SeqCst))).collect();
         assert_eq!(found, [(1, 1), (4, 0), (3, 3), (5, 0)]);
         assert!(list.iter().all(|(identity, _)| identity == process(identity.pid)));
         let again = Identity { pid: 1, started: 7 };
-        assert!(list.set(&[again]));
+        assert!(list.set(&[again], PLACES));
         assert_eq!(list.iter().map(|(identity, _)| identity).collect::<Vec<_>>(), [again]);
     }
 
@@ -180,9 +181,9 @@ pub(crate) mod tests {
     fn a_live_process_that_was_overlooked_keeps_its_mark() {
         let list = list();
         let own = Identity::own();
-        list.set(&[own]);
+        list.set(&[own], PLACES);
         list.iter().for_each(|(_, mark)| mark.store(7, SeqCst));
-        list.set(&[]);
+        list.set(&[], PLACES);
         assert_eq!(list.iter().map(|(process, mark)| (process, mark.load(SeqCst))).collect::<Vec<_>>(), [(own, 7)]);
     }
 
@@ -200,10 +201,19 @@ pub(crate) mod tests {
     fn more_processes_than_places_are_ignored() {
         let list = list();
         let many: Vec<_> = (1..=PLACES as u32 + 10).map(process).collect();
-        assert!(list.set(&many));
+        assert!(list.set(&many, PLACES));
         assert_eq!(pids(&list).len(), PLACES);
-        list.set(&[process(9)]);
+        assert!(!list.set(&many, PLACES), "a switch is not repeated for those without a place");
+        list.set(&[process(9)], PLACES);
         assert_eq!(pids(&list), [9]);
+    }
+
+    #[test]
+    fn a_job_has_no_more_processes_than_it_may_have() {
+        let list = list();
+        assert!(list.set(&[1, 2, 3, 4].map(process), 3));
+        assert!(!list.set(&[1, 2, 3, 4].map(process), 3));
+        assert_eq!(pids(&list), [1, 2, 3]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! How a job waits in the queue.
 //!
-//! Only the first one looks at each version of the table, and lets itself start. The others sleep
-//! until as many jobs have left the queue as were before them, which a shared word counts. So
-//! however many there are, a change of the table wakes one, and a job that leaves the queue the
-//! others only for a comparison.
+//! Only the first one of each user looks at each version of the table, and lets itself start. The
+//! others sleep until as many jobs have left the queue as were before them, which a shared word
+//! counts. So however many there are, a change of the table wakes one of each user, and a job that
+//! leaves the queue the others only for a comparison.
 //!
 //! The word may be too small if a process was killed after its change of the table. And of a killed
 //! job the table knows only when another process looks. So each looks from time to time, those at
@@ -124,7 +124,7 @@ impl Waiter<'_> {
             if !state.job(self.job)?.is_queued() {
                 return Ok(());
             }
-            let place = state.queue().position(|job| job == self.job).unwrap_or(0) as u32;
+            let place = state.queue_of(self.job).position(|job| job == self.job).unwrap_or(0) as u32;
             if place == 0 && self.start(&state)? {
                 return Ok(());
             }

@@ -16,6 +16,7 @@ use sys::task_group::TaskGroup;
 use wait::turn::Turn;
 
 use self::queue::Queued;
+pub use self::shares::ShareError;
 use crate::lowering::CannotLower;
 use crate::mechanisms::Target;
 use crate::process_list::ProcessList;
@@ -23,6 +24,7 @@ use crate::restraint::{Hint, LowerBy, StopBy};
 use crate::topology::Topology;
 
 mod queue;
+mod shares;
 
 /// The shortest and the longest slice.
 pub const SLICES: std::ops::RangeInclusive<Span> = Span::from_millis(5)..=Span::from_millis(10_000);
@@ -75,6 +77,9 @@ pub struct Job {
     /// The user and the process that the agent acts for, in a table of several users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<Client>,
+    /// How many processes are reserved for it. `None` if there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    places: Option<u16>,
 }
 
 /// The process of a user for which an agent of `rowlock pds` acts.
@@ -141,6 +146,9 @@ pub enum StateError {
     /// The job cannot be lowered, because it could not be raised if its agent were killed.
     #[error("job {0} ran before it was a job: start `rowlock prun --pid` with `--how moderate` instead")]
     Adopted(JobId),
+    /// A user asks for too much.
+    #[error(transparent)]
+    Share(#[from] ShareError),
     /// There are too many jobs.
     #[error("there are {MOST_JOBS} jobs already")]
     Full,
@@ -169,8 +177,14 @@ impl State {
 
     /// These jobs, after which the numbers of others begin with this one, or later.
     #[must_use]
-    pub fn numbered_from(self, first: u32) -> State {
-        State { next: self.next.max(first), ..self }
+    pub fn numbered_from(mut self, first: u32) -> State {
+        self.skip_to(first);
+        self
+    }
+
+    /// Lets the numbers of the jobs to come begin with this one, or later.
+    pub(crate) fn skip_to(&mut self, first: u32) {
+        self.next = self.next.max(first);
     }
 
     /// Reads a version that was written before `now`.
@@ -312,6 +326,7 @@ impl State {
         if self.jobs.len() >= MOST_JOBS || self.next == u32::MAX {
             return Err(StateError::Full);
         }
+        self.check_share(entering)?;
         let id = JobId(self.next);
         let queued = Queued::new(entering);
         let &Entering { request, with, gang, weight, .. } = entering;
@@ -331,6 +346,7 @@ impl State {
             stop_by: None,
             lower_by: None,
             client: entering.client,
+            places: entering.places(),
         };
         self.jobs.insert(id, job);
         Ok(id)
@@ -458,8 +474,9 @@ impl State {
     fn change(&mut self, id: JobId, now: Instant, change: impl FnOnce(&mut Job)) -> Result<(), StateError> {
         self.require_start(id)?;
         let job = self.jobs.get_mut(&id).ok_or(StateError::Unknown(id))?;
+        let before = (job.is_held, job.is_suspended);
         change(job);
-        if job.cells.is_some() {
+        if job.cells.is_some() && before != (job.is_held, job.is_suspended) {
             // A suspended job takes no turns either, so that others have its time.
             self.coscheduler.set_held(id, job.is_held || job.is_suspended, now)?;
         }
@@ -472,7 +489,8 @@ impl State {
     /// [`StateError`].
     pub fn set_weight(&mut self, id: JobId, weight: u32, now: Instant) -> Result<(), StateError> {
         self.require_turns(id)?;
-        Ok(self.coscheduler.set_weight(id, weight, now)?)
+        let is_same = self.facts(id).is_some_and(|facts| facts.weight == weight);
+        if is_same { Ok(()) } else { Ok(self.coscheduler.set_weight(id, weight, now)?) }
     }
 
     /// Gives a job another way to share the machine.
@@ -481,7 +499,9 @@ impl State {
     /// [`StateError`].
     pub fn set_gang(&mut self, id: JobId, gang: Gang, now: Instant) -> Result<(), StateError> {
         self.require_turns(id)?;
-        self.coscheduler.set_gang(id, gang, now)?;
+        if self.facts(id).is_some_and(|facts| facts.gang != gang) {
+            self.coscheduler.set_gang(id, gang, now)?;
+        }
         Ok(())
     }
 

@@ -263,8 +263,9 @@ impl Table {
         known.clone().ok_or_else(|| self.damaged("it has no version"))
     }
 
-    /// Changes the table, and wakes the agents of all jobs. Jobs whose agents have ended are gone
-    /// before. The change may be applied several times, to versions of which only one is kept.
+    /// Changes the table, and wakes the agents of all jobs if it differs then. Jobs whose agents have
+    /// ended are gone before. The change may be applied several times, to versions of which only
+    /// one is kept.
     ///
     /// # Errors
     /// [`TableError`], as the inner error or that of the change. Nothing has changed then.
@@ -279,6 +280,10 @@ impl Table {
             let ended = next.release_ended(Identity::is_alive, now)?;
             let done = change(&mut next, now)?;
             let (version, bytes) = (Version(latest).next(), next.to_bytes());
+            // It would wake all agents for nothing.
+            if state.jobs().eq(next.jobs()) && bytes == state.to_bytes() {
+                return Ok(done);
+            }
             if bytes.len() as u64 > LARGEST {
                 return Err(StateError::TooLarge.into());
             }

@@ -13,6 +13,7 @@ use sys::identity::Identity;
 use testing::Child;
 
 use super::*;
+use crate::process_list::PLACES;
 use crate::process_list::tests::list;
 use crate::processes::tests::{identity, state as state_of, until};
 use crate::processes::{descendants, mark};
@@ -168,7 +169,7 @@ fn a_job_whose_threads_give_way_is_stopped_only_if_its_user_holds_it_or_they_do_
     let sleep = Child::start(testing::command("sleep").arg("1000"));
     let stop_by = |hint| StopBy { mechanism: StopMechanism::Signals, group: None, hint };
     let (mut state, list, mut mechanisms) = (state_with(Some(stop_by(Hint::Obeyed))), list(), Mechanisms::default());
-    list.set(&[identity(sleep.id())]);
+    list.set(&[identity(sleep.id())], PLACES);
     let id = state.jobs().next().unwrap().0;
     let mut stops = |state: &State| {
         let target = state.job(id).unwrap().target(id, &list);

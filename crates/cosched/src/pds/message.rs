@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentError;
 use crate::placement::Demand;
+use crate::process_list::PLACES;
 use crate::state::{SLICES, State};
 use crate::table::Measured;
 
 /// The version of the messages.
 pub const VERSION: u32 = 1;
-/// The longest message to pds, in bytes: the keepers of 65,536 ranks fit.
+/// The longest message to pds, in bytes: the CPUs of the largest machines fit.
 pub(super) const LONGEST_CALL: u64 = 1 << 20;
 /// The longest message to a client: a table fits.
 pub(super) const LONGEST_ANSWER: u64 = 64 << 20;
-/// The most ranks of a job.
-const MOST_RANKS: u32 = 65_536;
+/// The most ranks of a job: so many processes of a user are stopped at a time.
+const MOST_RANKS: u32 = PLACES as u32;
 /// The most CPUs.
 const MOST_CPUS: usize = 65_536;
 
@@ -50,7 +51,7 @@ pub struct JobRequest {
     pub memory: Option<u64>,
     /// The length of a slice, if it is the first job.
     pub slice: Span,
-    /// Its number is at least this one, if it is the first job.
+    /// Its number is at least this one.
     pub first_number: u32,
 }
 
@@ -64,7 +65,9 @@ impl JobRequest {
         let is_count = |count: u32| (1..=MOST_RANKS).contains(&count);
         let are_counts = [Some(self.ranks), ranks, cells_per_rank].into_iter().flatten().all(is_count);
         match self {
-            _ if !are_counts => Err("its numbers of ranks and cores are not from 1 to 65536"),
+            _ if !are_counts => {
+                Err("its numbers of ranks and cores are not from 1 to 4096, which is the most with pds")
+            }
             _ if self.cpus.len() > MOST_CPUS => Err("it has too many CPUs"),
             _ if !(1..=LARGEST_WEIGHT).contains(&self.weight) => Err("its weight is too small or too large"),
             _ if !SLICES.contains(&self.slice) => Err("its slice is too short or too long"),
@@ -334,7 +337,7 @@ pub(super) mod tests {
         assert_eq!(request().check(), Ok(()));
         let wrong: [fn(&mut JobRequest); 8] = [
             |request| request.ranks = 0,
-            |request| request.demand.ranks = Some(65_537),
+            |request| request.demand.ranks = Some(4097),
             |request| request.demand.cells_per_rank = Some(0),
             |request| request.cpus = vec![0; MOST_CPUS + 1],
             |request| request.weight = LARGEST_WEIGHT + 1,

@@ -1,7 +1,8 @@
 //! The side of root: one process for each connection.
 
+use std::collections::BTreeSet;
 use std::fmt::{Arguments, Display};
-use std::io::{self, BufReader, PipeWriter};
+use std::io::{self, BufRead, BufReader, PipeWriter};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
@@ -15,6 +16,7 @@ use sys::identity::{Identity, Stat};
 pub use sys::peer::Peer;
 
 use super::message::{Answer, Call, Change, JobRequest, LONGEST_CALL, MessageError, receive, send};
+use super::patient::Patient;
 use crate::agent::{Agent, AgentError};
 use crate::processes::may_be_signalled;
 use crate::queue::Waiting;
@@ -23,8 +25,8 @@ use crate::state::{Client, Entering, State, StateError};
 use crate::table::{Table, TableError};
 use crate::topology::Topology;
 
-/// How many connections of a user there may be at a time.
-pub const CONNECTION_LIMIT: usize = 256;
+/// How many connections of a user there may be at a time: those of the jobs, and others.
+pub const CONNECTION_LIMIT: usize = 96;
 /// How long a client may take to say what it wants, and to take an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The largest first number of a job. Later ones grow by one with each job.
@@ -41,7 +43,7 @@ pub trait Surroundings: Sync {
     fn log(&self, message: Arguments<'_>);
     /// The memory that is available to jobs, in bytes.
     fn available_memory(&self) -> u64;
-    /// The memory that could ever be, in bytes. `None` forbids to ask for any.
+    /// The memory that could ever be, in bytes. If it is unknown, no job may ask for any.
     fn most_memory(&self) -> Option<u64>;
 }
 
@@ -56,9 +58,8 @@ pub fn serve(
     place: &Path,
     surroundings: &dyn Surroundings,
 ) -> Result<(), ServiceError> {
-    stream.set_read_timeout(Some(PATIENCE)).map_err(MessageError::from)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(MessageError::from)?;
-    let mut service = Service { stream: BufReader::new(stream), peer, place, surroundings, agent: None };
+    let stream = BufReader::new(Patient::new(stream, PATIENCE));
+    let mut service = Service { stream, peer, process: identify(peer), place, surroundings, agent: None };
     let served = service.run();
     if let Some(agent) = service.agent.take() {
         let job = agent.job();
@@ -68,9 +69,19 @@ pub fn serve(
     Ok(served?)
 }
 
+/// The process that has connected. `None` if it has ended: its id may belong to a process by now
+/// that its user may not signal.
+fn identify(Peer { pid, user }: Peer) -> Option<Identity> {
+    let process = Identity { pid, started: Stat::of(pid)?.started };
+    // If it is alive after the look at its users, they were not those of another.
+    (may_be_signalled(pid, user) && process.is_alive()).then_some(process)
+}
+
 struct Service<'a> {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Patient>,
     peer: Peer,
+    /// Its process.
+    process: Option<Identity>,
     /// The folder around the table.
     place: &'a Path,
     surroundings: &'a dyn Surroundings,
@@ -115,7 +126,7 @@ fn wrong(why: impl Display) -> Refusal {
 impl Service<'_> {
     fn run(&mut self) -> Result<(), MessageError> {
         loop {
-            let call = match receive(&mut self.stream, LONGEST_CALL) {
+            let call = match self.receive() {
                 Err(MessageError::Ended) => return Ok(()),
                 Err(why) => {
                     let _ = self.answer(Answer::Refused { is_wrong: true, why: format!("pds refuses: {why}") });
@@ -136,7 +147,20 @@ impl Service<'_> {
         }
     }
 
+    fn receive(&mut self) -> Result<Call, MessageError> {
+        // A client with a job may be silent for as long as the job lasts.
+        self.stream.get_mut().set_patience(self.agent.is_none().then_some(PATIENCE));
+        while let Err(why) = self.stream.fill_buf() {
+            if why.kind() != io::ErrorKind::Interrupted {
+                return Err(why.into());
+            }
+        }
+        self.stream.get_mut().set_patience(Some(PATIENCE));
+        receive(&mut self.stream, LONGEST_CALL)
+    }
+
     fn answer(&mut self, answer: Answer) -> Result<(), MessageError> {
+        self.stream.get_mut().set_patience(Some(PATIENCE));
         send(self.stream.get_mut(), answer)
     }
 
@@ -173,7 +197,12 @@ impl Service<'_> {
         let table = Table::find(self.place)?.ok_or_else(unknown)?;
         // Its number is not used again as long as the table exists.
         self.require_owner(&*table.state()?, job)?;
-        table.update(|state, now| change.apply(state, job, now))?;
+        table.update(|state, now| {
+            if let Change::Set { weight: Some(weight), .. } = change {
+                state.check_weight(self.peer.user, Some(job), weight).map_err(StateError::from)?;
+            }
+            change.apply(state, job, now)
+        })?;
         self.surroundings.log(format_args!("changes job {job}: {change:?}"));
         Ok(())
     }
@@ -196,18 +225,20 @@ impl Service<'_> {
         if self.agent.is_some() {
             return Err(wrong("this connection has a job already"));
         }
-        let process = Stat::of(self.peer.pid).map(|stat| Identity { pid: stat.pid, started: stat.started });
-        let process = process.ok_or_else(|| wrong("pds does not see the process that asks"))?;
         let all = sys::cpus::of_all_processes().map_err(|why| Refusal::Failed(why.to_string()))?;
-        let first = request.first_number.min(LARGEST_FIRST);
-        let table = Table::enter(self.place, || {
-            State::new(Topology::of_this_machine(&all), request.slice).numbered_from(first)
-        })?;
+        let slice = request.slice;
+        let table = Table::enter(self.place, || State::new(Topology::of_this_machine(&all), slice))?;
         let cells = |state: &State| request.demand.request_within(state.topology(), &request.cpus, request.has_quota);
         let state = table.state()?;
         cells(&state).map_err(wrong)?;
         // It would take time from the turns of that job.
         request.with.map_or(Ok(()), |with| self.require_owner(&state, JobId(with)))?;
+        let process = self.process.ok_or_else(|| wrong("the process that asks has ended, or pds does not see it"))?;
+        let first = request.first_number.min(LARGEST_FIRST);
+        table.update(|state, _| {
+            state.skip_to(first);
+            Ok::<_, AgentError>(())
+        })?;
         let entering = |state: &State| Entering {
             agent: Identity::own(),
             command: request.command.clone(),
@@ -220,7 +251,7 @@ impl Service<'_> {
             memory: request.memory,
             client: Some(Client { process, user: self.peer.user }),
         };
-        let (stream, surroundings) = (self.stream.get_ref(), self.surroundings);
+        let (stream, surroundings) = (&self.stream.get_ref().stream, self.surroundings);
         let mut queue = InQueue { stream, peer: self.peer, surroundings, watch: None };
         let entered = Agent::enter(table, Some(StopChoice::By(StopMechanism::Signals)), entering, &mut queue);
         queue.end();
@@ -230,24 +261,28 @@ impl Service<'_> {
         };
         let job = agent.job();
         self.agent = Some(agent);
-        // From now on, it may be silent.
-        self.stream.get_ref().set_read_timeout(None).map_err(|why| Refusal::Ended(why.into()))?;
         self.surroundings.log(format_args!("job {job} enters: {} ranks of process {}", request.ranks, process.pid));
         Ok(Answer::Entered(job.0))
     }
 
     fn start(&mut self, keepers: &[u32]) -> Result<(), Refusal> {
-        let Peer { pid, user } = self.peer;
-        let identity = |&keeper: &u32| {
-            let stat = Stat::of(keeper).filter(|stat| stat.parent == pid && may_be_signalled(keeper, user));
-            let stat = stat.ok_or_else(|| wrong(format_args!("process {keeper} is no child of yours")))?;
-            Ok(Identity { pid: keeper, started: stat.started })
-        };
-        let keepers = keepers.iter().map(identity).collect::<Result<_, Refusal>>()?;
+        let (Peer { pid, user }, process) = (self.peer, self.process);
         let agent = self.agent()?;
         if agent.has_begun() {
             return Err(wrong("the ranks of this job have started already"));
         }
+        let (keepers, ranks) = (BTreeSet::from_iter(keepers), agent.state()?.job(agent.job())?.ranks);
+        if keepers.len() > ranks as usize {
+            return Err(wrong(format_args!("a job of {ranks} ranks has no {} keepers", keepers.len())));
+        }
+        let is_there = || process.is_some_and(Identity::is_alive);
+        let identity = |&keeper: &u32| {
+            let is_child = |stat: &Stat| stat.parent == pid && may_be_signalled(keeper, user) && is_there();
+            let stat = Stat::of(keeper).filter(is_child);
+            let stat = stat.ok_or_else(|| wrong(format_args!("process {keeper} is no child of yours")))?;
+            Ok(Identity { pid: keeper, started: stat.started })
+        };
+        let keepers = keepers.into_iter().map(identity).collect::<Result<_, Refusal>>()?;
         Ok(agent.serve(keepers)?)
     }
 }
@@ -296,7 +331,10 @@ impl InQueue<'_> {
 impl Waiting for InQueue<'_> {
     fn begin(&mut self, state: &State, job: JobId) {
         // If the client does not hear of it, it has mostly ended.
-        let _ = send(&mut &*self.stream, Answer::Waits(job.0, text(state, self.peer.user)));
+        let _ = self
+            .stream
+            .try_clone()
+            .map(|stream| send(&mut Patient::new(stream, PATIENCE), Answer::Waits(job.0, text(state, self.peer.user))));
         let _ = self.watch();
     }
 
@@ -318,7 +356,6 @@ mod tests {
 
     const OWNER: u32 = 54_101;
 
-    #[derive(Default)]
     struct Log(Mutex<Vec<String>>);
 
     impl Surroundings for Log {
@@ -359,7 +396,7 @@ mod tests {
     /// What a user does on a connection, and what is logged.
     fn connect<T>(place: &Path, user: u32, act: impl FnOnce(UnixStream) -> T) -> (T, Vec<String>) {
         let (client, server) = UnixStream::pair().unwrap();
-        let log = Log::default();
+        let log = Log(Mutex::default());
         let peer = Peer { pid: std::process::id(), user };
         let done = thread::scope(|scope| {
             let served = scope.spawn(|| serve(server, peer, place, &log));
@@ -395,19 +432,22 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_the_turns_of_another_user_or_too_much_memory_is_refused() {
+    fn a_job_with_the_turns_or_the_process_of_another_user_or_too_much_memory_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let _table = table(place.path());
         let (_, log) = connect(place.path(), OWNER + 1, |mut stream| {
             let along = JobRequest { with: Some(1), ..message::tests::request() };
             let large = JobRequest { with: None, memory: Some(1 << 31), ..message::tests::request() };
-            for request in [along, large] {
+            // The id of this process, which belongs to another user.
+            let plain = JobRequest { with: None, ..message::tests::request() };
+            for request in [along, large, plain] {
                 send(&mut stream, Call::Enter(Box::new(request))).unwrap();
                 let _: Answer = receive(&mut BufReader::new(&stream), LONGEST_CALL).unwrap();
             }
         });
         let memory = "refused: no end of other jobs could give this job its memory";
-        assert_eq!(log, ["refused: job 1 belongs to user 54101", memory]);
+        let process = "refused: the process that asks has ended, or pds does not see it";
+        assert_eq!(log, ["refused: job 1 belongs to user 54101", memory, process]);
     }
 
     #[test]
@@ -431,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_without_a_job_has_no_ranks_and_strangers_are_no_keepers() {
+    fn a_connection_without_a_job_has_no_ranks() {
         let place = tempfile::tempdir().unwrap();
         let (_, log) = connect(place.path(), OWNER, |mut stream| {
             let stranger = Call::Start(vec![std::process::id()]);
@@ -443,6 +483,6 @@ mod tests {
                 assert!(matches!(answer, Answer::Refused { is_wrong: true, .. }), "{answer:?}");
             }
         });
-        assert_eq!(log[1], format!("refused: process {} is no child of yours", std::process::id()));
+        assert!(log.iter().all(|line| line == "refused: this connection has no job"), "{log:?}");
     }
 }

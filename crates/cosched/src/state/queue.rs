@@ -1,7 +1,8 @@
 //! The queue: jobs that wait until no other job has their cells, or until there is memory for them.
 //!
-//! First come, first served: only the first one can start, so none overtakes another, and a large
-//! job starts at last. Jobs that do not wait are not delayed by it.
+//! First come, first served among the jobs of a user: only the first one can start, so none
+//! overtakes another, and a large job starts at last. The jobs of other users do not wait for it: it
+//! may have asked for more than there will ever be. Neither do jobs that do not wait.
 //!
 //! A job in the queue is in the table, with its agent: if that is killed, the job vanishes as every
 //! other does.
@@ -36,6 +37,11 @@ impl Job {
     pub fn is_queued(&self) -> bool {
         self.queued.is_some()
     }
+
+    /// The weight that it will have. Zero if it does not wait.
+    pub(super) fn queued_weight(&self) -> u32 {
+        self.queued.map_or(0, |queued| queued.weight)
+    }
 }
 
 impl State {
@@ -44,13 +50,19 @@ impl State {
         self.jobs.iter().filter(|(_, job)| job.is_queued()).map(|(&id, _)| id)
     }
 
-    /// Lets the first job of the queue start, if its cells are free, and this many bytes of memory
-    /// are enough for it. Returns whether it has.
+    /// The jobs that wait with this one: those of its user, in their order.
+    pub(crate) fn queue_of(&self, id: JobId) -> impl Iterator<Item = JobId> {
+        let user = self.jobs.get(&id).and_then(Job::user);
+        self.queue().filter(move |other| self.jobs.get(other).is_some_and(|job| job.user() == user))
+    }
+
+    /// Lets the first job of its user in the queue start, if its cells are free, and this many bytes
+    /// of memory are enough for it. Returns whether it has.
     ///
     /// # Errors
     /// [`StateError`].
     pub fn admit(&mut self, id: JobId, memory_left: u64, now: Instant) -> Result<bool, StateError> {
-        let is_first = self.queue().next() == Some(id);
+        let is_first = self.queue_of(id).next() == Some(id);
         let job = self.job(id)?;
         let Some(queued) = job.queued.filter(|_| is_first && job.memory.is_none_or(|claim| claim <= memory_left))
         else {

@@ -74,6 +74,25 @@ fn all_users_see_the_changes_of_each_and_the_last_one_removes_the_table() {
 }
 
 #[test]
+fn a_change_that_changes_nothing_makes_no_version() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    let jobs = ["a", "b"].map(|command| enter(&table, command));
+    let repeat = || {
+        let change = |state: &mut State, now| {
+            state.set_held(jobs[0], true, now)?;
+            state.set_suspended(jobs[1], true, now)?;
+            state.set_weight(jobs[1], 2, now)?;
+            Ok::<_, AgentError>(state.set_gang(jobs[1], Gang::Adaptive, now)?)
+        };
+        table.update(change).unwrap();
+        table.latest().unwrap().0
+    };
+    let changed = repeat();
+    assert_eq!([repeat(), repeat()], [changed; 2]);
+}
+
+#[test]
 fn a_look_shows_the_latest_version_and_neither_keeps_nor_changes_the_table() {
     let place = tempfile::tempdir().unwrap();
     let look = || Table::look(place.path()).unwrap().map(|(state, _)| state.jobs().len());

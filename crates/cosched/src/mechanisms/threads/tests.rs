@@ -13,8 +13,8 @@ use sys::scheduling::{Attributes, Policy, Thread, attributes, nice, set_nice, se
 use super::*;
 use crate::mechanisms::Mechanisms;
 use crate::mechanisms::tests::state_with;
-use crate::process_list::ProcessList;
 use crate::process_list::tests::list;
+use crate::process_list::{PLACES, ProcessList};
 use crate::processes::tests::{identity, state, until};
 use crate::processes::threads;
 use crate::restraint::{Hint, LowerBy, StopBy, StopMechanism};
@@ -35,7 +35,7 @@ impl Subject {
         let (id, _) = state.jobs().next().unwrap();
         lower_by.into_iter().for_each(|lower_by| state.set_lower_by(id, lower_by).unwrap());
         let list = list();
-        list.set(&[process]);
+        list.set(&[process], PLACES);
         Subject { state, id, list, process, mechanisms: Mechanisms::default() }
     }
 

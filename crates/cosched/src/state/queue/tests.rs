@@ -110,3 +110,17 @@ fn a_version_in_which_a_job_has_cells_and_waits_is_refused() {
     state.jobs.get_mut(&job).unwrap().cells = cells;
     assert_eq!(State::from_bytes(&state.to_bytes(), at(0)).unwrap_err(), "a job has cells and waits for them");
 }
+
+#[test]
+fn a_job_that_waits_does_not_block_those_of_other_users() {
+    let mut state = state(2);
+    let of = |user, pid| {
+        let process = sys::identity::Identity { pid, started: 1 };
+        Entering { memory: Some(100), client: Some(crate::state::Client { process, user }), ..waiting(1) }
+    };
+    let [large, behind, other] = [of(1, 1), of(1, 2), of(2, 3)].map(|entering| state.enter(&entering, at(0)).unwrap());
+    assert_eq!(state.queue_of(behind).collect::<Vec<_>>(), [large, behind]);
+    assert!(!state.admit(large, 99, at(0)).unwrap());
+    assert!(!state.admit(behind, 100, at(0)).unwrap(), "another job of its user is before it");
+    assert!(state.admit(other, 100, at(0)).unwrap());
+}
