@@ -49,8 +49,14 @@ impl Table {
     /// Nothing is left of the table.
     #[track_caller]
     pub(crate) fn expect_gone(&self) {
-        let left = || std::fs::read_dir(self.place()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-        until(|| left().iter().all(|path| !path.to_string_lossy().contains("rowlock-")));
+        let folders = || std::fs::read_dir(self.place()).unwrap().map(|entry| entry.unwrap().path());
+        let left = || folders().find(|path| path.to_string_lossy().contains("rowlock-"));
+        let deadline = std::time::Instant::now() + testing::child::limit();
+        while let Some(table) = left() {
+            let files = || std::fs::read_dir(&table).into_iter().flatten().flatten().map(|file| file.file_name());
+            assert!(std::time::Instant::now() < deadline, "the table stays: {:?}", files().collect::<Vec<_>>());
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
     }
 
     fn run(&self, arguments: &[&str]) -> testing::Output {

@@ -238,7 +238,11 @@ impl Job {
         while !is_so(self) {
             if Instant::now() > deadline {
                 let left: String = self.family.members().into_iter().map(processes::describe_tree).collect();
-                panic!("the job of process {} is not {what}:\n{left}", self.prun);
+                let (groups, has_ended) = (groups::of(self.prun), self.has_ended());
+                panic!(
+                    "the job of process {} is not {what}; has it ended: {has_ended}; groups: {groups:?}\n{left}",
+                    self.prun
+                );
             }
             sleep(Duration::from_millis(1));
         }
