@@ -10,7 +10,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use testing::{command, run};
+use testing::child::TEST_LIMIT;
+use testing::{Child, command, run};
 
 use crate::prun_environments::FUNCTIONS;
 
@@ -65,7 +66,8 @@ fn jobs_take_turns_on_a_machine_with_version_2_of_control_groups() {
     machine.args("-nodefaults -no-user-config -no-reboot -display none -serial stdio".split(' '));
     machine.args("-accel tcg,thread=multi -cpu max -smp 2 -m 1024".split(' '));
     machine.args(["-kernel", KERNEL, "-append", "console=ttyS0 quiet panic=-1"]);
-    let output = run(machine.arg("-initrd").arg(file_system(place.path()))).expect_success();
+    machine.arg("-initrd").arg(file_system(place.path()));
+    let output = Child::start(&mut machine).with_limit(TEST_LIMIT).wait().expect_success();
     let passed: Vec<&str> = output.stdout.lines().filter_map(|line| line.trim().strip_prefix("passed: ")).collect();
     let all_have_passed = passed == CASES;
     output.expect(all_have_passed, "that all cases pass");

@@ -20,7 +20,7 @@ rowlock=$1
 spin='echo $$ > new-$ROWLOCK_RANK; mv new-$ROWLOCK_RANK rank-$ROWLOCK_JOB$ROWLOCK_RANK; while :; do :; done'
 start() {
     number=$1; shift
-    "$rowlock" prun --wait none --how ${how:-strict} --slice '5 ms' "$@" -- sh -c "$spin" &
+    "$rowlock" prun --wait none --how ${how:-strict} --slice "${slice:-5 ms}" "$@" -- sh -c "$spin" &
     eval "job$number=\$!"
     agents="$agents $!"
     until [ -e rank-${number}0 ] && [ -e rank-${number}1 ]; do sleep 0.01; done

@@ -7,7 +7,8 @@ says() {
         ;;
     esac
 }
-# Fewer than elsewhere, since an emulated machine is slow.
+# Longer and fewer than elsewhere, since an emulated machine is slow.
+slice='100 ms'
 turns() {
     for rank in 10 21; do
         until is_stopped $rank; do :; done

@@ -28,7 +28,7 @@ check() {
     chown $user:$user $TABLES
     cd $TABLES
     if sh -c 'echo $$ > $0/cgroup.procs && exec "$@"' $group /programs/setpriv --reuid $user --regid $user --clear-groups \
-        timeout -s KILL 100 sh /case /programs/rowlock > /tmp/log 2>&1
+        timeout -s KILL 200 sh /case /programs/rowlock > /tmp/log 2>&1
     then echo "passed: $name"
     else
         cat /tmp/log
