@@ -328,8 +328,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Where the ranks count their waits by the preloaded library. `None` if they have none, or count
-    /// for the report of a caller, or if there is no place.
+    /// Where the ranks count their waits by the preloaded library. `None` if they have none, or
+    /// count for the report of a caller, or if there is no place.
     fn waits_region(&self) -> Option<(Region, UnnamedFile)> {
         let is_counted = matches!(self.arguments.wait, Wait::By(_)) && std::env::var_os(Environment::REGION).is_none();
         is_counted.then(Region::unnamed)?.ok()

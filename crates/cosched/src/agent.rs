@@ -585,11 +585,12 @@ fn turn(version: u64, next_boundary: Option<Instant>) -> u64 {
     (version & !u64::from(u32::MAX)) | boundary
 }
 
-/// The first boundary after the switch that has begun the turn `last`, where `next` is the first one
-/// from now on. Later ones may have passed without a switch: then this one is more than a slice
+/// The first boundary after the switch that has begun the turn `last`, where `next` is the first
+/// one from now on. Later ones may have passed without a switch: then this one is more than a slice
 /// late.
 fn first_boundary(last: u64, next: Instant, slice: Span) -> Instant {
-    // Both are numbers of 32 bits, which overflow after 73 minutes. That of `next` is the later one.
+    // Both are numbers of 32 bits, which overflow after 73 minutes. That of `next` is the later
+    // one.
     let between = turn(0, Some(next)).wrapping_sub(last) % (1 << 32) * 1024;
     // All boundaries are whole slices apart, but those in the numbers are rounded.
     let slices = (between + slice.as_nanos() / 2) / slice.as_nanos().max(1);

@@ -263,9 +263,9 @@ impl Table {
         known.clone().ok_or_else(|| self.damaged("it has no version"))
     }
 
-    /// Changes the table, and wakes the agents of all jobs if it differs then. Jobs whose agents have
-    /// ended are gone before. The change may be applied several times, to versions of which only
-    /// one is kept.
+    /// Changes the table, and wakes the agents of all jobs if it differs then. Jobs whose agents
+    /// have ended are gone before. The change may be applied several times, to versions of which
+    /// only one is kept.
     ///
     /// # Errors
     /// [`TableError`], as the inner error or that of the change. Nothing has changed then.

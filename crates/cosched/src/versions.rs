@@ -1,7 +1,7 @@
 //! Versions of a value that several processes change without a lock: see `protocol.md`.
 //!
-//! Each version is a file that never changes, and a shared word names the latest one. `model` checks
-//! the protocol.
+//! Each version is a file that never changes, and a shared word names the latest one. `model`
+//! checks the protocol.
 
 #[cfg(all(test, loom))]
 mod model;

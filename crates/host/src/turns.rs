@@ -73,8 +73,9 @@ fn only_simulated_way(of: &Coscheduling) -> Option<String> {
     None
 }
 
-/// How the jobs of a setting share the cells of this machine. `None` if they are not to have any. As
-/// in the simulator, jobs on a machine with `cells` take no turns if that is all that is written.
+/// How the jobs of a setting share the cells of this machine. `None` if they are not to have any.
+/// As in the simulator, jobs on a machine with `cells` take no turns if that is all that is
+/// written.
 pub(crate) fn sharing(setting: &Setting) -> Option<Coscheduling> {
     let without_turns = |_| Coscheduling { how: Gang::None, ..Coscheduling::default() };
     setting.coscheduling.or_else(|| setting.machine.cells.map(without_turns))

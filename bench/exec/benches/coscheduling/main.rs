@@ -3,11 +3,12 @@
 //!
 //! A job is a team of two threads that compute and meet, or `block`, which computes and sleeps. All
 //! jobs of a run begin before a window and end after it, and count their meetings in it. Runs alone
-//! and runs of all arms alternate, and each job is divided by one of its kind alone in the same batch.
+//! and runs of all arms alternate, and each job is divided by one of its kind alone in the same
+//! batch.
 //!
 //! `cargo bench -p rowlock-bench-exec --bench coscheduling -- [ARM...]` measures these arms, or
-//! all. A cell of 11 batches takes two minutes, and all of them more than an hour. The machine should
-//! be idle otherwise.
+//! all. A cell of 11 batches takes two minutes, and all of them more than an hour. The machine
+//! should be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,8 @@
-//! `rowlock prun` on a machine that has only version 2 of control groups: a guest that QEMU emulates.
+//! `rowlock prun` on a machine that has only version 2 of control groups: a guest that QEMU
+//! emulates.
 //!
-//! Its kernel is the one that `.ci/setup-guest` unpacks. Its file system is made here: `rowlock`, the
-//! libraries that it needs, BusyBox, and two scripts. The first process runs `guest/case.sh` as
+//! Its kernel is the one that `.ci/setup-guest` unpacks. Its file system is made here: `rowlock`,
+//! the libraries that it needs, BusyBox, and two scripts. The first process runs `guest/case.sh` as
 //! several users in several groups, and says on the console which of these cases have passed.
 //!
 //! It is emulated, since a virtual machine mostly cannot have others within.

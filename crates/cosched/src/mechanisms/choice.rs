@@ -34,8 +34,8 @@ pub fn find_stop_mechanism() -> (StopMechanism, Vec<Obstacle>) {
 }
 
 impl StopMeans {
-    /// Prepares a mechanism, or the best one if none is asked for. A job that is lowered in the turns
-    /// of others can have only one group of version 2 for both.
+    /// Prepares a mechanism, or the best one if none is asked for. A job that is lowered in the
+    /// turns of others can have only one group of version 2 for both.
     pub(crate) fn prepare(asked: Option<StopChoice>, is_lowered: bool) -> Result<StopMeans, Obstacle> {
         let order = match asked {
             None | Some(StopChoice::Hint) => StopMechanism::ALL.to_vec(),

@@ -1,8 +1,8 @@
 //! The queue: jobs that wait until no other job has their cells, or until there is memory for them.
 //!
 //! First come, first served among the jobs of a user: only the first one can start, so none
-//! overtakes another, and a large job starts at last. The jobs of other users do not wait for it: it
-//! may have asked for more than there will ever be. Neither do jobs that do not wait.
+//! overtakes another, and a large job starts at last. The jobs of other users do not wait for it:
+//! it may have asked for more than there will ever be. Neither do jobs that do not wait.
 //!
 //! A job in the queue is in the table, with its agent: if that is killed, the job vanishes as every
 //! other does.
@@ -56,8 +56,8 @@ impl State {
         self.queue().filter(move |other| self.jobs.get(other).is_some_and(|job| job.user() == user))
     }
 
-    /// Lets the first job of its user in the queue start, if its cells are free, and this many bytes
-    /// of memory are enough for it. Returns whether it has.
+    /// Lets the first job of its user in the queue start, if its cells are free, and this many
+    /// bytes of memory are enough for it. Returns whether it has.
     ///
     /// # Errors
     /// [`StateError`].

@@ -53,8 +53,8 @@ impl State {
         }
     }
 
-    /// Refuses a weight that this user gives to a job, or to a new one, if it is too large, alone or
-    /// with those of the user's other jobs.
+    /// Refuses a weight that this user gives to a job, or to a new one, if it is too large, alone
+    /// or with those of the user's other jobs.
     pub(crate) fn check_weight(&self, user: u32, of: Option<JobId>, weight: u32) -> Result<(), ShareError> {
         let weight_of = |(id, job): (_, &Job)| self.facts(id).map_or(job.queued_weight(), |facts| facts.weight);
         let others = self.of_user(user).filter(|&(id, _)| Some(id) != of).map(weight_of).fold(0, u32::saturating_add);

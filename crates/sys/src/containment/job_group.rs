@@ -85,8 +85,8 @@ impl JobGroup {
         JobGroup::create_in(hierarchy, &hierarchy.folder)
     }
 
-    /// As [`create`](JobGroup::create), but the group has a weight, in this file. In version 2 it is
-    /// beside the group of this process, unless that is the outermost one.
+    /// As [`create`](JobGroup::create), but the group has a weight, in this file. In version 2 it
+    /// is beside the group of this process, unless that is the outermost one.
     ///
     /// # Errors
     /// As [`create`](JobGroup::create), or if groups have no weight there, or this process has
