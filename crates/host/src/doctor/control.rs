@@ -123,10 +123,7 @@ pub(super) fn job_stops(probes: &Probes) -> Verdict {
     let stops = &probes.job_stops;
     let mut seen = format!("`rowlock prun` stops jobs by the mechanism `{}`", stops.mechanism.name());
     stops.obstacles.iter().for_each(|why| seen.push_str(&format!("; {why}")));
-    seen.push_str(match stops.has_pds {
-        true => "; `rowlock pds` coordinates the jobs of all users, and stops them by signals",
-        false => "; jobs of different users are coordinated only by `rowlock pds`, which does not run",
-    });
+    seen.push_str(&format!("; {}", stops.table));
     match stops.mechanism {
         StopMechanism::Freeze | StopMechanism::Freezer => Yes.seen(seen),
         StopMechanism::Signals => Partly

@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use cosched::StopMechanism;
-use cosched::pds::{Client, SOCKET};
+use cosched::pds::JobTable;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -72,15 +72,34 @@ pub(super) struct JobStops {
     pub(super) mechanism: StopMechanism,
     /// Why it is not a better one, in sentences.
     pub(super) obstacles: Vec<String>,
-    /// Whether `rowlock pds` coordinates all users.
-    pub(super) has_pds: bool,
+    /// The table in which jobs would take turns, in a sentence.
+    pub(super) table: String,
 }
 
 impl JobStops {
     fn current() -> JobStops {
         let (mechanism, obstacles) = cosched::find_stop_mechanism();
         let obstacles = obstacles.iter().map(ToString::to_string).collect();
-        JobStops { mechanism, obstacles, has_pds: Client::connect(Path::new(SOCKET)).is_ok() }
+        JobStops { mechanism, obstacles, table: table() }
+    }
+}
+
+/// The table in which a `rowlock prun` with this environment would let a job take turns, in a
+/// sentence.
+fn table() -> String {
+    match JobTable::find() {
+        Ok(JobTable::OfAll(mut pds)) => match pds.table() {
+            Ok(_) => format!(
+                "`rowlock pds` answers, by messages of version {}: it coordinates the jobs of all users, and stops them by \
+                 signals",
+                cosched::pds::VERSION
+            ),
+            Err(why) => format!("`rowlock prun` would fail: {why}"),
+        },
+        Ok(JobTable::OfUser(why)) => {
+            format!("{why}: jobs take turns only with those of this user in {}", cosched::place().display())
+        }
+        Err(why) => format!("`rowlock prun` would fail: {why}"),
     }
 }
 

@@ -47,7 +47,11 @@ fn workstation() -> Probes {
             quota: None,
             has_a_share: true,
         },
-        job_stops: JobStops { mechanism: StopMechanism::Freeze, obstacles: vec![], has_pds: false },
+        job_stops: JobStops {
+            mechanism: StopMechanism::Freeze,
+            obstacles: vec![],
+            table: "jobs of different users are coordinated only by `rowlock pds`, which does not run".to_owned(),
+        },
         job_lowering: Ok("weight"),
         futexes: true,
         rseq: Rseq::Registered,
@@ -77,7 +81,11 @@ fn unprivileged() -> Probes {
     probes.cgroups.controllers.iter_mut().for_each(|controller| controller.writable = false);
     probes.cgroups.has_a_share = false;
     let why = "jobs cannot be stopped by the mechanism `freeze`, because this user may not create groups";
-    probes.job_stops = JobStops { mechanism: StopMechanism::Signals, obstacles: vec![why.to_owned()], has_pds: true };
+    probes.job_stops = JobStops {
+        mechanism: StopMechanism::Signals,
+        obstacles: vec![why.to_owned()],
+        table: "`rowlock pds` coordinates the jobs of all users, and stops them by signals".to_owned(),
+    };
     probes.job_lowering = Err("the job cannot be lowered: this user may do nothing".to_owned());
     (probes.best_nice, probes.real_time) = (Ok(0), denied);
     probes.perf = Perf { paranoid: Some(2), own_switches: denied, cycles: Ok(()), others: denied };
