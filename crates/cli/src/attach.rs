@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use cosched::StateError;
 use policy::JobId;
+use rustix::process::geteuid;
 use sys::files::is_locked;
 
 use crate::jobs::look;
@@ -56,8 +57,10 @@ pub(crate) fn attach(job: JobId) -> Result<(), Stop> {
 fn not_detached(job: JobId) -> anyhow::Error {
     let table = look().ok().flatten();
     let found = table.as_ref().and_then(|(state, _)| state.job(job).ok()).filter(|job| job.agent().is_alive());
-    match found {
-        Some(found) if found.is_queued() => StateError::Queued(job).into(),
+    let own = geteuid().as_raw();
+    match found.map(|found| (found, found.user().filter(|&user| user != own))) {
+        Some((_, Some(user))) => anyhow!("job {job} belongs to user {user}, who has its output"),
+        Some((found, _)) if found.is_queued() => StateError::Queued(job).into(),
         Some(_) => anyhow!("job {job} is not detached: its output goes to where it was started"),
         None => StateError::Unknown(job).into(),
     }

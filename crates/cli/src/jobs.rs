@@ -1,8 +1,7 @@
 //! `rowlock jobs`, `kill`, `hold`, `resume` and `set`: see and change the jobs of `rowlock prun`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -17,8 +16,9 @@ use policy::gang::{Action, Class, Gang};
 use policy::layout::Rectangle;
 use policy::{JobId, Span};
 use report::table::Table as TextTable;
-use report::words::word;
+use report::words::{word, wrap};
 use rustix::process::{Signal, geteuid};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use sys::identity::Identity;
 
@@ -37,19 +37,39 @@ const CANCEL_CHECK: Duration = Duration::from_millis(20);
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// SIGHUP, SIGINT, SIGQUIT and SIGTERM.
 const REQUESTS_TO_END: [i32; 4] = [1, 2, 3, 15];
-/// The width of the table.
+/// The width of the table, unless it is for a narrower terminal.
 const WIDTH: usize = 100;
+const COLUMNS: [&str; 14] = [
+    "job",
+    "user",
+    "state",
+    "how",
+    "class",
+    "mechanism",
+    "cells",
+    "slices",
+    "weight",
+    "used",
+    "stolen",
+    "ranks",
+    "seconds",
+    "command",
+];
+/// The columns that a narrow terminal lacks, the first ones first.
+const DISPENSABLE: [&str; 8] = ["stolen", "ranks", "mechanism", "cells", "slices", "weight", "how", "user"];
+/// How much longer a command is than its heading, if there is room.
+const ROOM: usize = 9;
 
 /// Lists all jobs.
 pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
     if !arguments.watch {
         let list = List::read()?;
-        return print_as(arguments.format, || list.text(), &list, "the jobs");
+        return print_as(arguments.format, || list.text(terminal_width()), &list, "the jobs");
     }
     let signals = Signals::catch().or_failed()?;
     let is_cancelled = || signals.cancel().load(Acquire);
     while !is_cancelled() {
-        let text = List::read()?.text();
+        let text = List::read()?.text(terminal_width());
         if io::stdout().is_terminal() {
             let _ = io::stdout().write_all(CLEAR);
         }
@@ -60,6 +80,12 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
         }
     }
     Err(signals.interruption())
+}
+
+/// The width of the terminal that is standard output. `None` if that is another file.
+fn terminal_width() -> Option<usize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some(size.ws_col.into()).filter(|&width| width > 0)
 }
 
 /// Sends a signal to the agent of a job, which passes it on to all ranks.
@@ -210,30 +236,44 @@ impl List {
         Ok(List { schema_version: 1, slice_ns: Some(state.slice().as_nanos()), jobs: rows, switches })
     }
 
-    fn text(&self) -> String {
+    /// A text, whose lines have at most so many characters.
+    fn text(&self, width: Option<usize>) -> String {
         if self.jobs.is_empty() {
             return "no jobs\n".to_owned();
         }
-        let columns = [
-            "job",
-            "user",
-            "state",
-            "how",
-            "class",
-            "mechanism",
-            "cells",
-            "slices",
-            "weight",
-            "used",
-            "stolen",
-            "ranks",
-            "seconds",
-            "command",
-        ];
-        let mut table = TextTable::new(columns, columns.len());
+        let mut text = width.map_or_else(|| self.table(&[]), |width| self.narrow_table(width));
+        if let Some(switches) = &self.switches {
+            let micros = |nanos: u64| Span::from_nanos(nanos).to_string();
+            let sentence = format!(
+                "switches: at most {} late in the median and {} in 90 %; they take at most {} and {}, of which {} and {} \
+                 from the first process that runs again to the last",
+                micros(switches.lateness_median_ns),
+                micros(switches.lateness_90_percent_ns),
+                micros(switches.duration_median_ns),
+                micros(switches.duration_90_percent_ns),
+                micros(switches.skew_median_ns),
+                micros(switches.skew_90_percent_ns)
+            );
+            text += &wrap(&sentence, width.unwrap_or(usize::MAX));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The table without columns for which there is no room, and with as much of the commands as
+    /// there is room for.
+    fn narrow_table(&self, width: usize) -> String {
+        let fits = |table: &String| table.lines().next().is_some_and(|names| names.len() + ROOM <= width);
+        let mut tables = (0..DISPENSABLE.len()).map(|number| self.table(&DISPENSABLE[..number]));
+        let table = tables.find(fits).unwrap_or_else(|| self.table(&DISPENSABLE));
+        table.lines().map(|line| line.chars().take(width).chain(['\n']).collect::<String>()).collect()
+    }
+
+    fn table(&self, left_out: &[&str]) -> String {
+        let mut table = TextTable::new(COLUMNS, COLUMNS.len());
         for row in &self.jobs {
             let slices: Vec<String> = row.slices.iter().map(ToString::to_string).collect();
-            table.row([
+            let cells = [
                 Some(row.job.to_string()),
                 row.user.map(|user| user.to_string()),
                 Some(row.exit_code.map_or(row.state.to_owned(), |code| format!("ended: {code}"))),
@@ -250,24 +290,11 @@ impl List {
                 Some(row.ranks.to_string()),
                 Some(format!("{:.0}", row.seconds)),
                 Some(word(&row.command).into_owned()),
-            ]);
+            ];
+            let shown = |(cell, name): (_, &&str)| if left_out.contains(name) { None } else { cell };
+            table.row(cells.into_iter().zip(&COLUMNS).map(shown));
         }
-        let mut text = table.render(WIDTH);
-        if let Some(switches) = &self.switches {
-            let micros = |nanos: u64| Span::from_nanos(nanos).to_string();
-            let _ = writeln!(
-                text,
-                "switches: at most {} late in the median and {} in 90 %; they take at most {} and {}, of which {} and {} \
-                 from the first process that runs again to the last",
-                micros(switches.lateness_median_ns),
-                micros(switches.lateness_90_percent_ns),
-                micros(switches.duration_median_ns),
-                micros(switches.duration_90_percent_ns),
-                micros(switches.skew_median_ns),
-                micros(switches.skew_90_percent_ns)
-            );
-        }
-        text
+        table.render(WIDTH)
     }
 }
 
@@ -375,6 +402,29 @@ mod tests {
 
     fn states(list: &List) -> Vec<&'static str> {
         list.jobs.iter().map(|row| row.state).collect()
+    }
+
+    #[test]
+    fn lines_for_a_terminal_are_not_longer_than_it_is_wide_and_show_the_state_first() {
+        let mut long = ended();
+        long.command = "sleep ".repeat(100);
+        let mut list = List::of(|| Ok(Some(table())), || vec![(JobId(7), long)]).unwrap();
+        let nanos = 1_000_000;
+        list.switches = Some(Switches {
+            lateness_median_ns: nanos,
+            lateness_90_percent_ns: nanos,
+            duration_median_ns: nanos,
+            duration_90_percent_ns: nanos,
+            skew_median_ns: nanos,
+            skew_90_percent_ns: nanos,
+        });
+        assert!(list.text(None).contains(list.jobs[0].command.trim_end()), "it is complete in a file");
+        for width in [20, 40, 80, 200] {
+            let text = list.text(Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(text.contains("ended: 0") && text.contains("runs"), "{text}");
+            assert_eq!(text.contains("sleep sleep"), width >= 40, "{text}");
+        }
     }
 
     #[test]

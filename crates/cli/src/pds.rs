@@ -1,19 +1,18 @@
 //! `rowlock pds`, and how other commands find it. `cosched::pds` says what it may do.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fmt::Arguments;
 use std::io::{self, stdin};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Acquire;
 
 use anyhow::{Context, anyhow};
-use cosched::pds::{CONNECTION_LIMIT, Client, PdsError, Peer, SOCKET, Surroundings, serve};
+use cosched::pds::{CONNECTION_LIMIT, Client, JobTable, OwnTable, PdsError, Peer, SOCKET, Surroundings, serve};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::net::sockopt::socket_acceptconn;
@@ -21,13 +20,12 @@ use rustix::process::{geteuid, setsid, umask};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sys::descriptors::keep_only_streams_in;
 use sys::files::Folder;
+use sys::process::own_program;
 
 use crate::arguments::prun::Pds;
 use crate::output::print_message;
 use crate::stop::{OrStop, Stop};
 
-/// The variable that names another socket, or `none`.
-const VARIABLE: &str = "ROWLOCK_PDS";
 /// The folder of the table, which only root may use.
 const TABLE: &str = "/run/rowlock/table";
 const PRIVATE: u32 = 0o700;
@@ -38,21 +36,13 @@ const INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A connection to pds, if it is there and may be used.
 pub(crate) fn find() -> Result<Option<Client>, Stop> {
-    let named = env::var_os(VARIABLE).filter(|named| !named.is_empty());
-    let has_own_table = env::var_os(cosched::VARIABLE).is_some_and(|named| !named.is_empty());
-    if has_own_table && named.is_none() || named.as_ref().is_some_and(|named| named == "none") {
-        return Ok(None);
-    }
-    let path = named.as_ref().map_or_else(|| PathBuf::from(SOCKET), PathBuf::from);
-    match Client::connect(&path) {
-        Ok(client) => Ok(Some(client)),
-        Err(PdsError::Connect { why, .. }) if why.kind() == io::ErrorKind::NotFound && named.is_none() => Ok(None),
-        // Nothing needs it.
-        Err(why @ PdsError::Connect { .. }) if named.is_none() => {
+    match JobTable::find().map_err(stop)? {
+        JobTable::OfAll(client) => Ok(Some(client)),
+        JobTable::OfUser(OwnTable::Unreachable(why)) => {
             print_message(format_args!("rowlock: {why}; jobs take turns only with those of this user"));
             Ok(None)
         }
-        Err(why) => Err(stop(why)),
+        JobTable::OfUser(_) => Ok(None),
     }
 }
 
@@ -153,7 +143,7 @@ impl Connections {
             return Log.of(peer, format_args!("refused: there are {CONNECTION_LIMIT} connections of this user"));
         }
         let start = || {
-            let mut command = Command::new(env::current_exe()?);
+            let mut command = own_program();
             command.args(["pds", "--connection", "--table"]).arg(table);
             command.env_remove(cosched::VARIABLE).current_dir("/");
             command.stdin(OwnedFd::from(stream)).stdout(Stdio::null());
@@ -178,6 +168,8 @@ impl Connections {
 fn serve_connection(table: &Path) -> Result<(), Stop> {
     // It goes on if pds is ended with its group. It fails only for a leader of a group.
     let _ = setsid();
+    // Otherwise, other programs list it as `exe`.
+    let _ = rustix::thread::set_name(c"rowlock");
     let socket = stdin().as_fd().try_clone_to_owned().or_failed()?;
     let peer = Peer::of(socket.as_fd()).context("standard input is no connection").or_input()?;
     let log = OfPeer(peer);

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::time::Instant;
 
 use ::exec::{Launch, end_as};
@@ -12,7 +13,7 @@ use cosched::pds::JobRequest;
 use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError};
 use cosched::topology::Topology;
-use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table};
+use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table, is_own_ancestor};
 use counters::{Environment, Region};
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
 use policy::waiting::{Costs, WaitingRule};
@@ -90,7 +91,13 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();
     let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
-    let ranks = Ranks::start(plan.starts(agent, cpus, path), &plan.io(), &groups, spawn).map_err(not_started)?;
+    let ranks = match Ranks::start(plan.starts(agent, cpus, path), &plan.io(), &groups, spawn) {
+        Err(StartError::Asked(signal)) => {
+            drop((session, turns));
+            end_as(ExitStatus::from_raw(signal))
+        }
+        ranks => ranks.map_err(not_started)?,
+    };
     // The file must stay open as long as programs may start that open it by its path.
     let (waits, _file) = region.map(|(region, file)| (region.into_wait_counter(), file)).unzip();
     let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers(), waits));
@@ -127,13 +134,15 @@ fn report(ended: io::Result<Ended>) -> ExitStatus {
     }
 }
 
-/// Whether this process belongs to a job, which is in the table.
+/// Whether this process belongs to a job, which is in a table. It may have been started before pds,
+/// and a job of another table may have the same number.
 fn is_within_a_job() -> bool {
-    let job = std::env::var(JOB).ok().and_then(|job| job.parse().ok()).map(JobId);
-    job.is_some_and(|job| {
-        let table = look().ok().flatten();
-        table.is_some_and(|(state, _)| state.job(job).is_ok_and(|job| job.agent().is_alive()))
-    })
+    let Some(job) = std::env::var(JOB).ok().and_then(|job| job.parse().ok()).map(JobId) else { return false };
+    let is_in = |table: Option<(Arc<State>, _)>| {
+        let job = table.as_ref().and_then(|(state, _)| state.job(job).ok());
+        job.is_some_and(|job| job.agent().is_alive() && is_own_ancestor(job.starter().pid))
+    };
+    is_in(look().ok().flatten()) || is_in(Table::look(&cosched::place()).ok().flatten())
 }
 
 /// A job as the arguments describe it.
@@ -296,6 +305,11 @@ impl Plan<'_> {
             || State::new(self.topology(), slice.unwrap_or(SLICE)).numbered_from(spool::first_number(&self.place));
         let table = Table::enter(&self.place, empty).or_failed()?;
         let state = table.state().or_failed()?;
+        if let Some(process) = table.user_of_other_version() {
+            print_message(format_args!(
+                "rowlock: process {process} is of another version of rowlock: its jobs and this one take no turns together"
+            ));
+        }
         self.program.map_or(Ok(()), |program| program.check(&table, &state)).or_input()?;
         self.request(state.topology()).or_input()?;
         let entering = |state: &State| Entering {
@@ -343,6 +357,8 @@ impl Plan<'_> {
             command.env_remove(session::VARIABLE);
             command.envs(region.map(|path| (Environment::REGION, path)));
             if let Some(agent) = agent {
+                // An outer job may be in another table.
+                command.env_remove(wait::turn::VARIABLE);
                 command.env(JOB, agent.job().to_string()).envs(agent.turn_variable());
             }
             command.envs(self.arguments.env.iter().map(|(name, value)| (name, value)));

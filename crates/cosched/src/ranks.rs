@@ -26,9 +26,10 @@ use sys::containment::{Contained, JobGroup, Manner, contain_in};
 use sys::cpus::{AffinityError, bind_in};
 use sys::deferred_stops::DeferredStops;
 use sys::descriptors::Limit;
-use sys::signals::BlockedSignals;
+use sys::signals::{BlockedSignals, is_ignored, take};
 
 use self::relay::{Relay, Stream};
+use self::supervision::REQUESTS_TO_END;
 pub use self::supervision::{Ended, Listener, TIMED_OUT};
 
 /// The environment variable with the number of a rank, from 0.
@@ -134,6 +135,9 @@ pub enum StartError<E: std::error::Error + 'static> {
         /// How many there may be.
         allowed: u64,
     },
+    /// A signal with this number has asked for the end before all ranks had started.
+    #[error("signal {0} has ended the start")]
+    Asked(i32),
     /// This process cannot supervise ranks.
     #[error("cannot prepare the start of ranks: {0}")]
     Prepare(#[from] io::Error),
@@ -169,7 +173,7 @@ impl Ranks {
     /// executed their program.
     ///
     /// # Errors
-    /// If a rank cannot be started, with its number.
+    /// If a rank cannot be started, with its number, or if a signal asks for the end meanwhile.
     pub fn start<E: std::error::Error>(
         ranks: Vec<RankStart>,
         io: &Io,
@@ -202,6 +206,12 @@ impl Ranks {
             started.ranks.push(Rank { process: Contained::new(child, lifeline), ended: None, has_stopped: false });
         }
         drop(deferred);
+        // That of a terminal has reached only the ranks that were there.
+        for number in REQUESTS_TO_END.into_iter().filter(|&number| !is_ignored(number)) {
+            if take(number)? {
+                return Err(StartError::Asked(number));
+            }
+        }
         if io.output == Output::Labelled {
             started.relay = Relay::start(streams)?;
         }

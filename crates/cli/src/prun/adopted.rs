@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use cosched::{Agent, Program};
 use rustix::process::{Signal, getpid, kill_process};
 use sys::signals::{BlockedSignals, is_ignored};
@@ -13,6 +13,7 @@ use sys::signals::{BlockedSignals, is_ignored};
 use super::Plan;
 use crate::arguments::prun::Prun;
 use crate::output::print_message;
+use crate::pds;
 use crate::stop::{OrStop, Stop};
 
 /// The signals of terminals, and of shells that end: they end the turns and not the program.
@@ -22,6 +23,12 @@ const FORWARDED: [Signal; 3] = [Signal::TERM, Signal::USR1, Signal::USR2];
 
 /// Lets a program take turns until it ends, or until a signal ends only its turns.
 pub(super) fn adopt(arguments: &Prun, process: u32) -> Result<(), Stop> {
+    if pds::find()?.is_some() {
+        return Err(Stop::Input(anyhow!(
+            "--pid: `rowlock pds` takes no programs that run already; ROWLOCK_PDS=none lets this one take turns with other \
+             jobs of this user that are started so"
+        )));
+    }
     let program = Program::find(process).or_input()?;
     let caught = RELEASING.into_iter().chain(FORWARDED).map(Signal::as_raw).filter(|&number| !is_ignored(number));
     let caught: Vec<i32> = caught.chain([Signal::CHILD.as_raw()]).collect();

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use ::exec::end_as;
@@ -18,9 +18,10 @@ use policy::JobId;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{set_parent_process_death_signal, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdout, stderr, stdout};
+use rustix::thread::set_name;
 use sys::descriptors::keep_only_streams_in;
 use sys::files::Draft;
-use sys::process::{RequestsToEnd, end_with_this_thread};
+use sys::process::{RequestsToEnd, end_with_this_thread, own_program};
 
 use crate::output::print;
 use crate::spool::{Record, Spool};
@@ -36,7 +37,7 @@ pub(super) fn is_here() -> bool {
 
 /// Starts an agent for the job, and prints the job's number.
 pub(super) fn start() -> Result<(), Stop> {
-    let mut command = Command::new(std::env::current_exe().context("cannot find rowlock itself").or_failed()?);
+    let mut command = own_program();
     command.args(std::env::args_os().skip(1)).env(VARIABLE, "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     // The job would keep the pipes of a script open.
@@ -92,6 +93,8 @@ impl Session {
         let prepare = || {
             // It fails only for a leader of a group, which the child of a `prun` is not.
             let _ = setsid();
+            // Otherwise, other programs list it as `exe`.
+            let _ = set_name(c"rowlock");
             let (report, errors) = (kept(stdout())?, kept(stderr())?);
             dup2_stdout(files[0].file())?;
             dup2_stderr(files[1].file())?;

@@ -35,7 +35,7 @@ pub const TIMED_OUT: u8 = 124;
 const STOP_TIME: Duration = Duration::from_millis(200);
 
 /// The signals that ask a process to end.
-const REQUESTS_TO_END: [i32; 4] =
+pub(super) const REQUESTS_TO_END: [i32; 4] =
     [Number::TERM.as_raw(), Number::INT.as_raw(), Number::HUP.as_raw(), Number::QUIT.as_raw()];
 
 /// Learns when the job is stopped by other causes than its turn.

@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getpid, getrlimit, kill_process, setrlimit};
 use sys::signals::forwarded;
 use testing::{Child, isolated_by};
 
@@ -187,6 +187,21 @@ fn if_one_rank_cannot_start_none_remains() {
         let [(0, process)] = started.as_slice() else { panic!("{started:?}") };
         // Its keeper has ended after it and has been reaped.
         assert!(!Path::new(process).exists());
+    });
+}
+
+#[test]
+fn a_request_to_end_before_all_ranks_have_started_ends_the_start() {
+    isolated_by(pass, || {
+        let ranks = [0, 1].map(|_| shell("exec sleep 1000")).into();
+        let asked = Ranks::start(ranks, &Io::default(), &[], |rank, command| {
+            let started = spawn(rank, command);
+            if rank == 0 {
+                kill_process(getpid(), Signal::INT).unwrap();
+            }
+            started
+        });
+        assert!(matches!(asked, Err(StartError::Asked(2))), "{asked:?}");
     });
 }
 
