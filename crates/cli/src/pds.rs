@@ -2,17 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Arguments;
-use std::io::{self, stdin};
+use std::fs::File;
+use std::io::{self, ErrorKind, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Acquire;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use cosched::pds::{CONNECTION_LIMIT, Client, JobTable, OwnTable, PdsError, Peer, SOCKET, Surroundings, serve};
+use cosched::pds::{
+    CONNECTION_LIMIT, Client, JobTable, OwnTable, Pace, PdsError, Peer, SOCKET, Surroundings, TOTAL_LIMIT, refuse,
+    serve,
+};
+use policy::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::net::sockopt::socket_acceptconn;
@@ -24,13 +32,18 @@ use sys::process::own_program;
 
 use crate::arguments::prun::Pds;
 use crate::output::print_message;
+use crate::prun::SLICE;
 use crate::stop::{OrStop, Stop};
 
 /// The folder of the table, which only root may use.
 const TABLE: &str = "/run/rowlock/table";
 const PRIVATE: u32 = 0o700;
+/// The permissions of the folder around it, if it is made.
+const PUBLIC: u32 = 0o755;
 /// Every user may connect.
 const SOCKET_MASK: u32 = 0o111;
+/// How long it waits after an error, and holds connections that it has refused.
+const PAUSE: Duration = Duration::from_secs(1);
 /// The time between two looks at processes that may have ended.
 const INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
@@ -60,10 +73,15 @@ pub(crate) fn pds(arguments: &Pds) -> Result<(), Stop> {
         return Err(Stop::Input(anyhow!("`rowlock pds` is for root: it stops and continues the jobs of all users")));
     }
     let table = arguments.table.clone().unwrap_or_else(|| TABLE.into());
+    let slice = arguments.slice.unwrap_or(SLICE);
     if arguments.connection {
-        return serve_connection(&table);
+        return serve_connection(&table, slice);
     }
     let failed = || format!("cannot use the folder {}", table.display());
+    if let Some(around) = table.parent().filter(|around| !around.exists()) {
+        // Users must reach the socket there.
+        Folder::create_private(around, PUBLIC).with_context(failed).or_failed()?;
+    }
     Folder::create_private(&table, PRIVATE).with_context(failed).or_failed()?;
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -71,23 +89,34 @@ pub(crate) fn pds(arguments: &Pds) -> Result<(), Stop> {
     }
     let socket = Socket::listen(arguments.socket.as_deref())?;
     Log.log(format_args!("serves all users"));
-    let mut connections = Connections::default();
+    let pace = Pace::create().context("cannot create memory for the pace of users").or_failed()?;
+    let mut connections = Connections { of_users: BTreeMap::new(), refused: Vec::new(), pace, table, slice };
     while !is_over.load(Acquire) {
         let _ = poll(&mut [PollFd::new(&socket.listener, PollFlags::IN)], Some(&INTERVAL));
         connections.forget_ended();
-        // A client can be gone before it is accepted.
-        if let Ok((stream, _)) = socket.listener.accept() {
-            connections.start(stream, &table);
+        match socket.listener.accept() {
+            Ok((stream, _)) => connections.start(stream),
+            Err(why) if is_of_client(&why) => {}
+            Err(why) => {
+                // Not at once again: there may be too many descriptors.
+                Log.log(format_args!("cannot accept a connection: {why}"));
+                sleep(PAUSE);
+            }
         }
     }
     Ok(())
 }
 
+/// Whether a connection is not accepted because there is none: a client can be gone before.
+fn is_of_client(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
+}
+
 /// The socket that waits for clients.
 struct Socket {
     listener: UnixListener,
-    /// Its path, if this process has made it.
-    path: Option<PathBuf>,
+    /// Its path and its number there, if this process has made it.
+    made: Option<(PathBuf, u64)>,
 }
 
 impl Socket {
@@ -96,7 +125,7 @@ impl Socket {
         let socket = match path {
             None if socket_acceptconn(stdin()).unwrap_or(false) => {
                 let inherited: OwnedFd = stdin().as_fd().try_clone_to_owned().or_failed()?;
-                Socket { listener: inherited.into(), path: None }
+                Socket { listener: inherited.into(), made: None }
             }
             path => Socket::bind(path.unwrap_or(Path::new(SOCKET)))?,
         };
@@ -108,21 +137,31 @@ impl Socket {
         let failed = || format!("cannot listen at {}", path.display());
         match UnixStream::connect(path) {
             Ok(_) => return Err(Stop::Input(anyhow!("another `rowlock pds` listens at {}", path.display()))),
-            // It was killed.
-            Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => remove(path).with_context(failed)?,
+            // It was killed. A file that is no socket refuses a connection as well.
+            Err(why) if why.kind() == ErrorKind::ConnectionRefused && number(path).is_some() => {
+                remove(path).with_context(failed)?;
+            }
             Err(_) => {}
         }
         let before = umask(Mode::from_raw_mode(SOCKET_MASK));
         let bound = UnixListener::bind(path);
         umask(before);
-        Ok(Socket { listener: bound.with_context(failed).or_failed()?, path: Some(path.to_owned()) })
+        let listener = bound.with_context(failed).or_failed()?;
+        Ok(Socket { listener, made: number(path).map(|number| (path.to_owned(), number)) })
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let _ = self.path.as_deref().map(remove);
+        // Another process may have made another one there.
+        let own = self.made.as_ref().filter(|(path, made)| number(path) == Some(*made));
+        let _ = own.map(|(path, _)| remove(path));
     }
+}
+
+/// The number of the socket with this path in its file system. `None` if it is something else.
+fn number(path: &Path) -> Option<u64> {
+    path.symlink_metadata().ok().filter(|about| about.file_type().is_socket()).map(|about| about.ino())
 }
 
 fn remove(socket: &Path) -> io::Result<()> {
@@ -130,49 +169,69 @@ fn remove(socket: &Path) -> io::Result<()> {
     Folder::open(folder)?.remove(name)
 }
 
-/// The processes that serve clients, with their users.
-#[derive(Default)]
-struct Connections(BTreeMap<u32, Vec<Child>>);
+/// The processes that serve clients.
+struct Connections {
+    of_users: BTreeMap<u32, Vec<Child>>,
+    /// Clients that were refused, as long as they may not have read why.
+    refused: Vec<(Instant, UnixStream)>,
+    /// The file of the pace of users.
+    pace: File,
+    table: PathBuf,
+    slice: Span,
+}
 
 impl Connections {
-    /// Starts a process for a client. It outlives this one.
-    fn start(&mut self, stream: UnixStream, table: &Path) {
+    /// Starts a process for a client, or refuses it. The process outlives this one.
+    fn start(&mut self, stream: UnixStream) {
         let Ok(peer) = Peer::of(stream.as_fd()) else { return };
-        let of_user = self.0.entry(peer.user).or_default();
-        if of_user.len() >= CONNECTION_LIMIT {
-            return Log.of(peer, format_args!("refused: there are {CONNECTION_LIMIT} connections of this user"));
-        }
-        let start = || {
-            let mut command = own_program();
-            command.args(["pds", "--connection", "--table"]).arg(table);
-            command.env_remove(cosched::VARIABLE).current_dir("/");
-            command.stdin(OwnedFd::from(stream)).stdout(Stdio::null());
-            keep_only_streams_in(&mut command);
-            command.spawn()
+        let is_full = peer.user != 0 && self.of_users.values().map(Vec::len).sum::<usize>() >= TOTAL_LIMIT;
+        let of_user = self.of_users.entry(peer.user).or_default();
+        let why = match of_user.len() {
+            CONNECTION_LIMIT.. => format!("a user has at most {CONNECTION_LIMIT} connections at a time"),
+            _ if is_full => format!("all users have {TOTAL_LIMIT} connections together, which is the most"),
+            _ => match start(&stream, &self.pace, &self.table, self.slice) {
+                Ok(child) => return of_user.push(child),
+                Err(why) => format!("it cannot serve the connection: {why}"),
+            },
         };
-        match start() {
-            Ok(child) => of_user.push(child),
-            Err(why) => Log.of(peer, format_args!("cannot be served: {why}")),
+        Log.of(peer, format_args!("refused: {why}"));
+        refuse(&stream, &why);
+        // Each takes a descriptor.
+        if self.refused.len() < CONNECTION_LIMIT {
+            self.refused.push((Instant::now(), stream));
         }
     }
 
     fn forget_ended(&mut self) {
-        self.0.retain(|_, children| {
+        self.refused.retain(|(since, _)| since.elapsed() < PAUSE);
+        self.of_users.retain(|_, children| {
             children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
             !children.is_empty()
         });
     }
 }
 
+/// Starts a process for a client.
+fn start(stream: &UnixStream, pace: &File, table: &Path, slice: Span) -> io::Result<Child> {
+    let mut command = own_program();
+    command.args(["pds", "--connection", "--slice", &format!("{} ns", slice.as_nanos()), "--table"]).arg(table);
+    command.env_remove(cosched::VARIABLE).current_dir("/");
+    // Standard output is not for text here, but for the memory that all of them share.
+    command.stdin(stream.as_fd().try_clone_to_owned()?).stdout(pace.try_clone()?);
+    keep_only_streams_in(&mut command);
+    command.spawn()
+}
+
 /// Serves the client at the other end of standard input.
-fn serve_connection(table: &Path) -> Result<(), Stop> {
+fn serve_connection(table: &Path, slice: Span) -> Result<(), Stop> {
     // It goes on if pds is ended with its group. It fails only for a leader of a group.
     let _ = setsid();
     // Otherwise, other programs list it as `exe`.
     let _ = rustix::thread::set_name(c"rowlock");
     let socket = stdin().as_fd().try_clone_to_owned().or_failed()?;
     let peer = Peer::of(socket.as_fd()).context("standard input is no connection").or_input()?;
-    let log = OfPeer(peer);
+    let pace = Pace::open(stdout()).context("standard output is no pace of users").or_input()?;
+    let log = OfPeer { peer, slice, pace };
     if let Err(why) = serve(socket.into(), peer, table, &log) {
         log.log(format_args!("the connection ends: {why}"));
     }
@@ -201,11 +260,15 @@ fn escape(character: char) -> impl Iterator<Item = char> {
 }
 
 /// The surroundings of the service of a client.
-struct OfPeer(Peer);
+struct OfPeer {
+    peer: Peer,
+    slice: Span,
+    pace: Pace,
+}
 
 impl Surroundings for OfPeer {
     fn log(&self, message: Arguments<'_>) {
-        Log.of(self.0, message);
+        Log.of(self.peer, message);
     }
 
     fn available_memory(&self) -> u64 {
@@ -213,6 +276,14 @@ impl Surroundings for OfPeer {
     }
 
     fn most_memory(&self) -> Option<u64> {
-        ::sort::available::most_memory().or(Some(u64::MAX))
+        ::sort::available::most_memory()
+    }
+
+    fn slice(&self) -> Span {
+        self.slice
+    }
+
+    fn pace(&self) -> &Pace {
+        &self.pace
     }
 }

@@ -40,7 +40,7 @@ mod turns;
 /// The variable with the number of the job.
 const JOB: &str = "ROWLOCK_JOB";
 /// How long a turn lasts if no job says so.
-const SLICE: Span = Span::from_millis(20);
+pub(crate) const SLICE: Span = Span::from_millis(20);
 
 /// Runs a job to its end, and ends this process as it did.
 pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
@@ -263,7 +263,7 @@ impl Plan<'_> {
     /// Enters the job into the table of pds if that is there, or into that of this user.
     fn enter_anywhere(&self) -> Result<Taker, Stop> {
         let Some(client) = pds::find()? else { return self.enter().map(|agent| Taker::Own(Box::new(agent))) };
-        let &Prun { slice, weight, how: gang, with, queue, memory, mechanism, .. } = self.arguments;
+        let &Prun { weight, how: gang, with, queue, memory, mechanism, .. } = self.arguments;
         let signals = StopChoice::By(StopMechanism::Signals);
         if let Some(mechanism) = mechanism.filter(|&mechanism| mechanism != signals) {
             let name = mechanism.name();
@@ -281,7 +281,6 @@ impl Plan<'_> {
             with: with.map(|JobId(with)| with),
             waits_for_cells: queue,
             memory,
-            slice: slice.unwrap_or(SLICE),
             first_number: spool::first_number(&self.place),
         };
         client.enter(request, &mut InQueue).map(Taker::Served).map_err(pds::stop)
@@ -291,7 +290,7 @@ impl Plan<'_> {
     fn compare_slice(&self, state: &State) {
         if let Some(slice) = self.arguments.slice.filter(|&slice| slice != state.slice()) {
             print_message(format_args!(
-                "rowlock: turns last {} instead of {slice}, as the first of the present jobs has asked for",
+                "rowlock: turns last {} instead of {slice}, as the first of the present jobs, or pds, has it",
                 state.slice()
             ));
         }

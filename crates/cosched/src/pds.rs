@@ -28,14 +28,14 @@
 //! |---|---|
 //! | sends nonsense, too much, or an unknown version | it gets a sentence, and the connection ends |
 //! | sends nothing, or a byte from time to time | the connection ends after some seconds: a message has a deadline as a whole |
-//! | opens many connections | each is a process of its own; a user has a limited number of them |
-//! | calls without end | a change to what is so already is none; there is no other limit yet |
+//! | opens many connections | each is a process of its own; a user has a limited number of them, and so have all users |
+//! | calls without end | calls of a user, on all connections, have a pace, and a change to what is so already is none |
 //! | makes an agent fail | it acts for that job alone; its successor lets the job's processes run |
 //! | names processes of others as keepers | they are refused; if an id is used again, the user decides (see above) |
 //! | exits, so that its id is used by another process | it gets no job: the process with this id must be one of the user |
 //! | has many jobs, ranks or processes, or large weights | the jobs, the weights, and the processes that are stopped are limited for all jobs of a user (`state/shares.rs`); other processes are not stopped |
 //! | has two jobs for the same processes | a process has one job, and its keepers are its children |
-//! | asks for long turns | the first job chooses how long turns are, up to 10 s |
+//! | asks for long turns | pds alone says how long turns are |
 //! | names a job of another user | it is refused, except for root |
 //! | asks for turns along with a job of another | it is refused, since that job would lose time |
 //! | waits for memory or cells that it never gets | only its own jobs wait behind it |
@@ -65,10 +65,12 @@ pub const SOCKET: &str = "/run/rowlock/pds.socket";
 mod choice;
 mod client;
 mod message;
+mod pace;
 mod patient;
 mod service;
 
 pub use choice::{JobTable, OwnTable};
 pub use client::{Client, PdsError, Served};
 pub use message::{Change, JobRequest, VERSION};
-pub use service::{CONNECTION_LIMIT, Peer, ServiceError, Surroundings, serve};
+pub use pace::Pace;
+pub use service::{CONNECTION_LIMIT, Peer, ServiceError, Surroundings, TOTAL_LIMIT, refuse, serve};

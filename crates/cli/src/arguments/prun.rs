@@ -155,6 +155,9 @@ pub(crate) struct Pds {
     /// The folder for the table of jobs, which only root may use [default: /run/rowlock/table]
     #[arg(long, value_name = "DIR")]
     pub(crate) table: Option<PathBuf>,
+    /// How long a turn lasts [default: 20 ms]
+    #[arg(long, value_name = "TIME", value_parser = slice)]
+    pub(crate) slice: Option<Span>,
     /// Serve the client at the other end of standard input
     #[arg(long, hide = true, conflicts_with = "socket")]
     pub(crate) connection: bool,

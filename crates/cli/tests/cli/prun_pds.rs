@@ -51,7 +51,7 @@ impl Pds {
         // Its log is no pipe, which agents would keep open.
         let mut shell = testing::command("sh");
         shell.args(["-c", "exec \"$@\" 2>> log", "sh"]).current_dir(self.place.path());
-        let pds = crate::rowlock(&["pds", "--socket", socket, "--table", table]);
+        let pds = crate::rowlock(&["pds", "--socket", socket, "--table", table, "--slice", "5 ms"]);
         let mut command = testing::through(shell, &pds);
         self.family.adopt(&mut command);
         self.process = Some(Child::start(&mut command));
@@ -64,7 +64,7 @@ impl Pds {
 
     /// The folder of its table.
     pub(crate) fn table(&self) -> PathBuf {
-        self.place.path().join("table")
+        self.place.path().join("around/table")
     }
 
     /// `rowlock` with these arguments as a user.
@@ -79,7 +79,7 @@ impl Pds {
     /// Starts a job that spins on one CPU, and waits until it is in the table.
     fn spin(&self, user: u32) -> Child {
         let before = self.jobs(0).len();
-        let options = ["prun", "--wait", "none", "-n", "2", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
+        let options = ["prun", "--wait", "none", "-n", "2", "--cpus", cpu(), "--how", "strict"];
         let job = Child::start(&mut self.rowlock(user, &[&options[..], &["--", "sh", "-c", SPIN, "secret"]].concat()));
         until(|| self.jobs(0).len() > before);
         job
@@ -166,7 +166,7 @@ fn ranks_have_the_rights_and_the_surroundings_of_their_user() {
 #[test]
 fn a_detached_job_keeps_its_turns_when_pds_is_killed_and_a_new_one_knows_it() {
     let Some(mut pds) = Pds::start() else { return };
-    let options = ["prun", "--detach", "--wait", "none", "--cpus", cpu(), "--how", "strict", "--slice", "5 ms"];
+    let options = ["prun", "--detach", "--wait", "none", "--cpus", cpu(), "--how", "strict"];
     let script = format!("echo here; {SPIN}");
     pds.run(ONE, &[&options[..], &["-n", "2", "--", "sh", "-c", &script]].concat())
         .expect_success()
@@ -256,6 +256,102 @@ fn what_is_no_request_hurts_only_its_sender() {
         pds.run(ONE, arguments).expect_exit(2).expect_stderr(why);
     }
     drop(silent);
+    pds.end();
+}
+
+/// Sends a call to pds, and returns its answer.
+fn ask(stream: &mut UnixStream, call: &str) -> String {
+    writeln!(stream, "{{\"version\":1,\"content\":{call}}}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(&*stream).read_line(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_user_gets_a_share_and_pds_says_how_much_that_is() {
+    let Some(pds) = Pds::start() else { return };
+    let prun = |option: [&str; 2]| pds.run(ONE, &[&["prun", "--wait", "none"], &option[..], &["--", "true"]].concat());
+    prun(["--weight", "9"]).expect_exit(2).expect_stderr("the weight of a job is at most 8");
+    prun(["--weight", "8"]).expect_success();
+    prun(["--slice", "10 s"]).expect_success().expect_stderr("instead of");
+    let one = pds.spin(ONE);
+    pds.run(ONE, &["set", "1", "--weight", "9"]).expect_exit(2).expect_stderr("the weight of a job is at most 8");
+    pds.run(0, &["set", "1", "--weight", "9"]).expect_success();
+    pds.run(ONE, &["kill", "1"]).expect_success();
+    one.wait();
+    pds.end();
+}
+
+#[test]
+fn a_process_has_one_job_with_its_own_children_as_keepers_and_numbers_grow() {
+    let Some(pds) = Pds::start() else { return };
+    let one = pds.spin(ONE);
+    let enter = "{\"enter\":{\"command\":\"\",\"ranks\":2,\"demand\":{\"ranks\":1,\"cells_per_rank\":null,\"shape\":null},\
+                 \"cpus\":[0],\"has_quota\":false,\"weight\":1,\"gang\":\"None\",\"with\":null,\"waits_for_cells\":false,\
+                 \"memory\":null,\"first_number\":40}}";
+    let [mut stream, mut second] = [0, 1].map(|_| UnixStream::connect(pds.socket()).unwrap());
+    let answer = ask(&mut stream, enter);
+    assert!(answer.contains("{\"entered\":40}"), "{answer}");
+    let answer = ask(&mut second, enter);
+    assert!(answer.contains("the process that asks has a job already: 40"), "{answer}");
+    let children = [0, 1, 2].map(|_| Child::start(testing::command("sleep").arg("1000")));
+    let [a, b, c] = children.each_ref().map(Child::id);
+    for (keepers, expected) in [
+        (format!("[1,{a}]"), "process 1 is no child of yours"),
+        (format!("[{a},{b},{c}]"), "a job of 2 ranks has no 3 keepers"),
+        (format!("[{a},{b},{a}]"), "done"),
+        (format!("[{a}]"), "the ranks of this job have started already"),
+    ] {
+        let answer = ask(&mut stream, &format!("{{\"start\":{keepers}}}"));
+        assert!(answer.contains(expected), "{answer}");
+    }
+    drop((stream, second));
+    until(|| pds.jobs(0).len() == 1);
+    pds.run(ONE, &["kill", "1"]).expect_success();
+    one.wait();
+    for mut child in children {
+        child.process().kill().unwrap();
+        child.wait();
+    }
+    pds.end();
+}
+
+#[test]
+fn a_client_that_is_one_too_many_gets_the_reason() {
+    let Some(pds) = Pds::start() else { return };
+    let streams = std::cell::RefCell::new(Vec::new());
+    let has_refused =
+        || fs::read_to_string(pds.place.path().join("log")).unwrap().contains("refused: a user has at most");
+    until(|| {
+        streams.borrow_mut().push(UnixStream::connect(pds.socket()).unwrap());
+        has_refused()
+    });
+    let said = streams.into_inner().into_iter().filter_map(|mut stream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut answer = [0; 1000];
+        let length = stream.read(&mut answer).ok()?;
+        Some(String::from_utf8_lossy(&answer[..length]).into_owned())
+    });
+    assert!(said.collect::<String>().contains("a user has at most 96 connections at a time"));
+    pds.run(ONE, &["prun", "--wait", "none", "--", "true"]).expect_success();
+    pds.end();
+}
+
+#[test]
+fn only_a_socket_that_does_not_answer_is_replaced_and_users_can_reach_the_folder() {
+    let Some(pds) = Pds::start() else { return };
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(pds.table().parent().unwrap()), mode(&pds.table())), (0o755, 0o700));
+    let file = pds.place.path().join("file");
+    fs::write(&file, "kept").unwrap();
+    let table = pds.table();
+    let start = |socket: &Path| {
+        let [socket, table] = [socket, &table].map(|path| path.to_str().unwrap());
+        testing::run(&mut crate::rowlock(&["pds", "--socket", socket, "--table", table]))
+    };
+    start(&file).expect_exit(1).expect_stderr("cannot listen at");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+    start(&pds.socket()).expect_exit(2).expect_stderr("another `rowlock pds` listens");
     pds.end();
 }
 

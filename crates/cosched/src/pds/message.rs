@@ -4,14 +4,14 @@ use std::io::{self, BufRead, Read, Write};
 
 use policy::gang::Gang;
 use policy::turn::LARGEST_WEIGHT;
-use policy::{Instant, JobId, Span};
+use policy::{Instant, JobId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentError;
 use crate::placement::Demand;
 use crate::process_list::PLACES;
-use crate::state::{SLICES, State};
+use crate::state::State;
 use crate::table::Measured;
 
 /// The version of the messages.
@@ -49,8 +49,6 @@ pub struct JobRequest {
     pub waits_for_cells: bool,
     /// The memory that it claims, in bytes.
     pub memory: Option<u64>,
-    /// The length of a slice, if it is the first job.
-    pub slice: Span,
     /// Its number is at least this one.
     pub first_number: u32,
 }
@@ -70,7 +68,6 @@ impl JobRequest {
             }
             _ if self.cpus.len() > MOST_CPUS => Err("it has too many CPUs"),
             _ if !(1..=LARGEST_WEIGHT).contains(&self.weight) => Err("its weight is too small or too large"),
-            _ if !SLICES.contains(&self.slice) => Err("its slice is too short or too long"),
             _ if self.gang == Gang::Moderate => Err(NOT_LOWERED),
             _ if self.with.is_some() && (self.waits_for_cells || self.memory.is_some()) => {
                 Err("it waits, and cooperates with another job")
@@ -262,7 +259,6 @@ pub(super) mod tests {
             with: Some(1),
             waits_for_cells: false,
             memory: None,
-            slice: Span::from_millis(20),
             first_number: 1,
         }
     }
@@ -335,13 +331,12 @@ pub(super) mod tests {
     #[test]
     fn a_request_that_no_prun_makes_is_refused() {
         assert_eq!(request().check(), Ok(()));
-        let wrong: [fn(&mut JobRequest); 8] = [
+        let wrong: [fn(&mut JobRequest); 7] = [
             |request| request.ranks = 0,
             |request| request.demand.ranks = Some(4097),
             |request| request.demand.cells_per_rank = Some(0),
             |request| request.cpus = vec![0; MOST_CPUS + 1],
             |request| request.weight = LARGEST_WEIGHT + 1,
-            |request| request.slice = Span::ZERO,
             |request| request.gang = Gang::Moderate,
             |request| request.memory = Some(1),
         ];

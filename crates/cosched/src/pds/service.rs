@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use policy::JobId;
+use policy::{JobId, Span};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Signal, getpid, kill_process};
@@ -16,6 +16,7 @@ use sys::identity::{Identity, Stat};
 pub use sys::peer::Peer;
 
 use super::message::{Answer, Call, Change, JobRequest, LONGEST_CALL, MessageError, receive, send};
+use super::pace::Pace;
 use super::patient::Patient;
 use crate::agent::{Agent, AgentError};
 use crate::processes::may_be_signalled;
@@ -27,6 +28,8 @@ use crate::topology::Topology;
 
 /// How many connections of a user there may be at a time: those of the jobs, and others.
 pub const CONNECTION_LIMIT: usize = 96;
+/// How many connections of all users there may be at a time. Root may have more.
+pub const TOTAL_LIMIT: usize = 1536;
 /// How long a client may take to say what it wants, and to take an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The largest first number of a job. Later ones grow by one with each job.
@@ -45,6 +48,20 @@ pub trait Surroundings: Sync {
     fn available_memory(&self) -> u64;
     /// The memory that could ever be, in bytes. If it is unknown, no job may ask for any.
     fn most_memory(&self) -> Option<u64>;
+    /// How long a turn lasts if there is no other job yet.
+    fn slice(&self) -> Span;
+    /// The pace of the calls of all users.
+    fn pace(&self) -> &Pace;
+}
+
+/// Tells a client, which was accepted just now, why it is not served. Does not block.
+///
+/// The connection must last until the client has read that: its message, if nothing reads it, would
+/// discard the answer at the end of the connection.
+pub fn refuse(stream: &UnixStream, why: &str) {
+    let answer = Answer::Refused { is_wrong: true, why: format!("pds refuses: {why}") };
+    // The first message of a connection has room.
+    let _ = stream.set_nonblocking(true).map(|()| send(&mut &*stream, answer));
 }
 
 /// Serves a client until it ends the connection, with the table in this folder. This process, which
@@ -134,6 +151,7 @@ impl Service<'_> {
                 }
                 Ok(call) => call,
             };
+            self.surroundings.pace().wait(self.peer.user);
             let answer = match self.handle(call) {
                 Ok(answer) => answer,
                 Err(Refusal::Ended(why)) => return Err(why),
@@ -226,7 +244,7 @@ impl Service<'_> {
             return Err(wrong("this connection has a job already"));
         }
         let all = sys::cpus::of_all_processes().map_err(|why| Refusal::Failed(why.to_string()))?;
-        let slice = request.slice;
+        let slice = self.surroundings.slice();
         let table = Table::enter(self.place, || State::new(Topology::of_this_machine(&all), slice))?;
         let cells = |state: &State| request.demand.request_within(state.topology(), &request.cpus, request.has_quota);
         let state = table.state()?;
@@ -356,7 +374,7 @@ mod tests {
 
     const OWNER: u32 = 54_101;
 
-    struct Log(Mutex<Vec<String>>);
+    struct Log(Mutex<Vec<String>>, Pace);
 
     impl Surroundings for Log {
         fn log(&self, message: Arguments<'_>) {
@@ -369,6 +387,14 @@ mod tests {
 
         fn most_memory(&self) -> Option<u64> {
             Some(1 << 30)
+        }
+
+        fn slice(&self) -> Span {
+            Span::from_millis(30)
+        }
+
+        fn pace(&self) -> &Pace {
+            &self.1
         }
     }
 
@@ -396,7 +422,7 @@ mod tests {
     /// What a user does on a connection, and what is logged.
     fn connect<T>(place: &Path, user: u32, act: impl FnOnce(UnixStream) -> T) -> (T, Vec<String>) {
         let (client, server) = UnixStream::pair().unwrap();
-        let log = Log(Mutex::default());
+        let log = Log(Mutex::default(), Pace::open(Pace::create().unwrap()).unwrap());
         let peer = Peer { pid: std::process::id(), user };
         let done = thread::scope(|scope| {
             let served = scope.spawn(|| serve(server, peer, place, &log));

@@ -1,0 +1,96 @@
+//! The pace of a user's calls, on all connections together: each change of the table wakes the
+//! agents of all jobs, at a real-time priority.
+//!
+//! The processes of all connections share a word for each user: the time at which all calls until
+//! then are paid. A call costs an interval. It waits as long as more is owed than a burst costs.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::sleep;
+use std::time::Duration;
+
+use policy::{Instant, Span};
+use sys::shared_memory::{Mapping, View};
+use sys::unnamed::UnnamedFile;
+
+use crate::clock;
+
+/// How many users have words of their own. Others share one: then each may wait for the other.
+const WORDS: usize = 4096;
+const LENGTH: NonZeroUsize = NonZeroUsize::new(WORDS * size_of::<u64>()).unwrap();
+/// The time between two calls of a user.
+const INTERVAL: Span = Span::from_millis(20);
+/// As many calls need not wait.
+const BURST: u64 = 50;
+
+/// The pace of the calls of all users, shared with other processes.
+#[derive(Debug)]
+pub struct Pace(View<[AtomicU64]>);
+
+impl Pace {
+    /// A file for [`Pace::open`], which no user has paced yet.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create() -> io::Result<File> {
+        UnnamedFile::of_length(LENGTH.get() as u64)?.file().try_clone()
+    }
+
+    /// The pace that this file has. It must be one of [`Pace::create`].
+    ///
+    /// # Errors
+    /// If it is another one.
+    pub fn open(file: impl AsFd) -> io::Result<Pace> {
+        let file = File::from(file.as_fd().try_clone_to_owned()?);
+        if file.metadata()?.len() != LENGTH.get() as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Mapping::new(&file, LENGTH)?.slice(0, WORDS).map(Pace).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    }
+
+    /// Waits until this user may call, except root.
+    pub(super) fn wait(&self, user: u32) {
+        let now = clock::now();
+        sleep(Duration::from_nanos(self.due(user, now).since(now).as_nanos()));
+    }
+
+    /// When a call of a user at `now` may be done.
+    fn due(&self, user: u32, now: Instant) -> Instant {
+        let paid = &self.0[user as usize % WORDS];
+        let pay = |paid: u64| Some(paid.max(now.as_nanos()).saturating_add(INTERVAL.as_nanos()));
+        let before = paid.fetch_update(SeqCst, SeqCst, pay).unwrap_or_else(|before| before);
+        let is_root = user == 0;
+        Instant::from_nanos(if is_root { 0 } else { before.saturating_sub(BURST * INTERVAL.as_nanos()) }).max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_of_calls_need_not_wait_and_more_get_an_interval_each() {
+        let file = Pace::create().unwrap();
+        let [one, other] = [0, 1].map(|_| Pace::open(&file).unwrap());
+        let now = Instant::ZERO + Span::from_millis(1_000_000);
+        for call in 0..2 * BURST {
+            // On any connection.
+            let pace = if call % 2 == 0 { &one } else { &other };
+            let late = Span::from_nanos(INTERVAL.as_nanos() * call.saturating_sub(BURST));
+            assert_eq!(pace.due(7, now), now + late, "{call}");
+            assert_eq!(pace.due(0, now), now, "root");
+        }
+        assert_eq!(one.due(8, now), now, "another user");
+        let later = now + Span::from_millis(100_000);
+        assert_eq!(one.due(7, later), later);
+    }
+
+    #[test]
+    fn another_file_is_refused() {
+        assert!(Pace::open(File::open("/dev/null").unwrap()).is_err());
+    }
+}
