@@ -173,7 +173,8 @@ impl Ranks {
     /// executed their program.
     ///
     /// # Errors
-    /// If a rank cannot be started, with its number, or if a signal asks for the end meanwhile.
+    /// If a rank cannot be started, with its number, or if a signal asks for the end before the
+    /// last one is started.
     pub fn start<E: std::error::Error>(
         ranks: Vec<RankStart>,
         io: &Io,
@@ -200,18 +201,17 @@ impl Ranks {
         let mut streams = [Vec::new(), Vec::new()];
         let deferred = DeferredStops::new()?;
         for (rank, mut command, lifeline) in prepared {
+            // Those that are there may have got it from the terminal, and the later ones would not.
+            // After the last one, it is a matter of the supervision.
+            if let Some(number) = take_request_to_end()? {
+                return Err(StartError::Asked(number));
+            }
             let mut child = spawn(rank, &mut command).map_err(|why| StartError::Rank { rank, why })?;
             streams[0].extend(child.stdout.take().map(|pipe| Stream::new(rank, pipe.into())));
             streams[1].extend(child.stderr.take().map(|pipe| Stream::new(rank, pipe.into())));
             started.ranks.push(Rank { process: Contained::new(child, lifeline), ended: None, has_stopped: false });
         }
         drop(deferred);
-        // That of a terminal has reached only the ranks that were there.
-        for number in REQUESTS_TO_END.into_iter().filter(|&number| !is_ignored(number)) {
-            if take(number)? {
-                return Err(StartError::Asked(number));
-            }
-        }
         if io.output == Output::Labelled {
             started.relay = Relay::start(streams)?;
         }
@@ -235,6 +235,16 @@ impl Drop for Ranks {
         // All at once: each alone may take the grace period.
         self.end();
     }
+}
+
+/// Fetches a blocked signal that has asked this process to end, unless it is ignored.
+fn take_request_to_end() -> io::Result<Option<i32>> {
+    for number in REQUESTS_TO_END.into_iter().filter(|&number| !is_ignored(number)) {
+        if take(number)? {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
 }
 
 fn require_descriptors<E: std::error::Error>(ranks: usize, limit: Limit) -> Result<(), StartError<E>> {
