@@ -72,7 +72,7 @@ pub(crate) fn pds(arguments: &Pds) -> Result<(), Stop> {
     if !geteuid().is_root() {
         return Err(Stop::Input(anyhow!("`rowlock pds` is for root: it stops and continues the jobs of all users")));
     }
-    let table = arguments.table.clone().unwrap_or_else(|| TABLE.into());
+    let table = std::path::absolute(arguments.table.as_deref().unwrap_or(Path::new(TABLE))).or_failed()?;
     let slice = arguments.slice.unwrap_or(SLICE);
     if arguments.connection {
         return serve_connection(&table, slice);
@@ -186,16 +186,16 @@ impl Connections {
         let Ok(peer) = Peer::of(stream.as_fd()) else { return };
         let is_full = peer.user != 0 && self.of_users.values().map(Vec::len).sum::<usize>() >= TOTAL_LIMIT;
         let of_user = self.of_users.entry(peer.user).or_default();
-        let why = match of_user.len() {
-            CONNECTION_LIMIT.. => format!("a user has at most {CONNECTION_LIMIT} connections at a time"),
-            _ if is_full => format!("all users have {TOTAL_LIMIT} connections together, which is the most"),
+        let (is_wrong, why) = match of_user.len() {
+            CONNECTION_LIMIT.. => (true, format!("a user has at most {CONNECTION_LIMIT} connections at a time")),
+            _ if is_full => (false, format!("all users have {TOTAL_LIMIT} connections together, which is the most")),
             _ => match start(&stream, &self.pace, &self.table, self.slice) {
                 Ok(child) => return of_user.push(child),
-                Err(why) => format!("it cannot serve the connection: {why}"),
+                Err(why) => (false, format!("it cannot serve the connection: {why}")),
             },
         };
         Log.of(peer, format_args!("refused: {why}"));
-        refuse(&stream, &why);
+        refuse(&stream, is_wrong, &why);
         // Each takes a descriptor.
         if self.refused.len() < CONNECTION_LIMIT {
             self.refused.push((Instant::now(), stream));

@@ -87,7 +87,8 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let detached = place.zip(job).map(|(place, job)| (place, job, Record::new(plan.command(), plan.ranks())));
     let mut session = detached.map(|(place, job, record)| Session::new(place, job, record)).transpose()?;
     let groups: Vec<&JobGroup> = agent.into_iter().flat_map(Taker::groups).collect();
-    let region = agent.and_then(|_| plan.waits_region());
+    // The agent of another process does not look at it.
+    let region = agent.filter(|agent| matches!(agent, Taker::Own(_))).and_then(|_| plan.waits_region());
     let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();
     let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
@@ -290,7 +291,7 @@ impl Plan<'_> {
     fn compare_slice(&self, state: &State) {
         if let Some(slice) = self.arguments.slice.filter(|&slice| slice != state.slice()) {
             print_message(format_args!(
-                "rowlock: turns last {} instead of {slice}, as the first of the present jobs, or pds, has it",
+                "rowlock: turns last {} instead of {slice}: the first of the present jobs, or `rowlock pds`, has set that",
                 state.slice()
             ));
         }

@@ -16,8 +16,8 @@
 //! * It sends SIGSTOP and SIGCONT, to descendants of the job's keepers. A keeper must be a child of
 //!   the process that asks. A process is stopped only if the kernel would let the user do so (its
 //!   real or saved user id is the user's), and continued only if it was stopped by us. So a
-//!   program with more rights, such as `sudo`, is never stopped, however it became a descendant.
-//!   All others the user could stop without pds.
+//!   program with more rights, such as `sudo`, is not stopped, however it became a descendant,
+//!   unless it gets them just then (see "What remains"). All others the user could stop without pds.
 //! * It tells the table, with the commands of the user's own jobs only.
 //!
 //! Signals to a job are not among it: `rowlock kill` sends them itself, as its user.
@@ -29,8 +29,8 @@
 //! | sends nonsense, too much, or an unknown version | it gets a sentence, and the connection ends |
 //! | sends nothing, or a byte from time to time | the connection ends after some seconds: a message has a deadline as a whole |
 //! | opens many connections | each is a process of its own; a user has a limited number of them, and so have all users |
-//! | calls without end | calls of a user, on all connections, have a pace, and a change to what is so already is none |
-//! | makes an agent fail | it acts for that job alone; its successor lets the job's processes run |
+//! | connects or calls without end | connections and calls of a user have a pace, all together, and a change to what is so already is none |
+//! | makes an agent fail | it serves that job alone: another agent switches the other jobs, and its successor lets the job's processes run |
 //! | names processes of others as keepers | they are refused; if an id is used again, the user decides (see above) |
 //! | exits, so that its id is used by another process | it gets no job: the process with this id must be one of the user |
 //! | has many jobs, ranks or processes, or large weights | the jobs, the weights, and the processes that are stopped are limited for all jobs of a user (`state/shares.rs`); other processes are not stopped |
@@ -38,18 +38,24 @@
 //! | asks for long turns | pds alone says how long turns are |
 //! | names a job of another user | it is refused, except for root |
 //! | asks for turns along with a job of another | it is refused, since that job would lose time |
-//! | waits for memory or cells that it never gets | only its own jobs wait behind it |
-//! | starts processes or threads without end | to list them, its agent takes part of one CPU, as the user could: see below |
+//! | waits for memory or cells that it never gets | only the user's own jobs wait behind it |
+//! | starts processes or threads without end | to list them, its agent takes up to one CPU: see below |
 //! | reads the folder of the table | only root can |
 //! | listens in place of pds | a client talks to root only, or to itself |
 //!
 //! # What remains
 //!
+//! A process that gets more rights just between the look at it and SIGSTOP is stopped until the
+//! next turn of its job. Each process of a job takes some 50 us at both ends of its turn, so a user
+//! with as many as are allowed delays each turn of another by some milliseconds.
+//!
 //! An agent lists the processes of its job at the priority at which it switches, and switches again
 //! when there are new ones. So a job that starts processes or threads without end keeps up to one
 //! CPU busy at a real-time priority, in its turns. Memory that a running job has claimed is not
-//! there for the claims of others, whether it is used or not. A user who has many user ids has as
-//! many shares.
+//! there for the claims of others, whether it is used or not, and a job that has all cells keeps
+//! the jobs of others that wait for them. A job that is held and let go again and again gets turns
+//! before its time. A user who has many user ids, as by `/etc/subuid`, has as many shares, and can
+//! take all connections.
 //!
 //! # What happens when a process dies
 //!

@@ -346,7 +346,7 @@ impl State {
             stop_by: None,
             lower_by: None,
             client: entering.client,
-            places: entering.places(),
+            places: self.places(entering),
         };
         self.jobs.insert(id, job);
         Ok(id)
@@ -573,12 +573,12 @@ fn rules(slice: Span) -> Rules {
     Rules { gang: Gang::Adaptive, slice, avoid_jobs_beside: true, ..Rules::default() }
 }
 
-/// A command without the rest of a long one.
 /// How much CPU time has been stolen from this virtual machine, as far as its host tells.
 pub fn stolen() -> Span {
     CpuTime::of_machine().map_or(Span::ZERO, |time| time.stolen.into())
 }
 
+/// A command without the rest of a long one.
 fn shortened(command: &str) -> String {
     let end = command.char_indices().map(|(at, _)| at).take_while(|&at| at <= LONGEST_COMMAND).last();
     if command.len() <= LONGEST_COMMAND { command.to_owned() } else { command[..end.unwrap_or(0)].to_owned() }

@@ -88,6 +88,11 @@ impl Topology {
         self.mesh
     }
 
+    /// The number of CPUs of all cells.
+    pub(crate) fn cpus(&self) -> usize {
+        self.cells.iter().map(Vec::len).sum()
+    }
+
     /// The CPUs of a cell, ascending. None of a cell beyond the mesh.
     pub fn cpus_of(&self, cell: CellId) -> &[u32] {
         self.cells.get(cell.index()).map_or(&[], Vec::as_slice)

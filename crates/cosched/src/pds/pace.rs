@@ -1,4 +1,4 @@
-//! The pace of a user's calls, on all connections together: each change of the table wakes the
+//! The pace of a user's calls and connections, all together: each change of the table wakes the
 //! agents of all jobs, at a real-time priority.
 //!
 //! The processes of all connections share a word for each user: the time at which all calls until
@@ -60,11 +60,13 @@ impl Pace {
 
     /// When a call of a user at `now` may be done.
     fn due(&self, user: u32, now: Instant) -> Instant {
+        if user == 0 {
+            return now;
+        }
         let paid = &self.0[user as usize % WORDS];
         let pay = |paid: u64| Some(paid.max(now.as_nanos()).saturating_add(INTERVAL.as_nanos()));
         let before = paid.fetch_update(SeqCst, SeqCst, pay).unwrap_or_else(|before| before);
-        let is_root = user == 0;
-        Instant::from_nanos(if is_root { 0 } else { before.saturating_sub(BURST * INTERVAL.as_nanos()) }).max(now)
+        Instant::from_nanos(before.saturating_sub(BURST * INTERVAL.as_nanos())).max(now)
     }
 }
 

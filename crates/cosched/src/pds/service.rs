@@ -54,12 +54,13 @@ pub trait Surroundings: Sync {
     fn pace(&self) -> &Pace;
 }
 
-/// Tells a client, which was accepted just now, why it is not served. Does not block.
+/// Tells a client, which was accepted just now, why it is not served: because it asks for too much
+/// (`is_wrong`), or because of a failure. Does not block.
 ///
 /// The connection must last until the client has read that: its message, if nothing reads it, would
 /// discard the answer at the end of the connection.
-pub fn refuse(stream: &UnixStream, why: &str) {
-    let answer = Answer::Refused { is_wrong: true, why: format!("pds refuses: {why}") };
+pub fn refuse(stream: &UnixStream, is_wrong: bool, why: &str) {
+    let answer = Answer::Refused { is_wrong, why: format!("pds refuses: {why}") };
     // The first message of a connection has room.
     let _ = stream.set_nonblocking(true).map(|()| send(&mut &*stream, answer));
 }
@@ -75,6 +76,8 @@ pub fn serve(
     place: &Path,
     surroundings: &dyn Surroundings,
 ) -> Result<(), ServiceError> {
+    // A connection costs more than a call.
+    surroundings.pace().wait(peer.user);
     let stream = BufReader::new(Patient::new(stream, PATIENCE));
     let mut service = Service { stream, peer, process: identify(peer), place, surroundings, agent: None };
     let served = service.run();
@@ -237,7 +240,7 @@ impl Service<'_> {
     fn enter(&mut self, request: &JobRequest) -> Result<Answer, Refusal> {
         request.check().map_err(wrong)?;
         if request.memory > self.surroundings.most_memory() {
-            // All others in the queue would wait for ever.
+            // It and the later jobs of its user would wait for ever.
             return Err(wrong("no end of other jobs could give this job its memory"));
         }
         if self.agent.is_some() {

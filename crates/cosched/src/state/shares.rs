@@ -12,8 +12,9 @@ const WEIGHT: u32 = 8;
 const WEIGHTS: u32 = 64;
 /// The most jobs of a user.
 const JOBS: usize = 64;
-/// The most processes of a user's jobs that are stopped and continued, and so the most ranks.
-const PROCESSES: usize = PLACES;
+/// The most processes of a user's jobs that are stopped and continued, and the most ranks, unless
+/// the machine has more CPUs. Each takes some 50 us at both ends of a turn, also if it sleeps.
+const PROCESSES: usize = 128;
 
 /// A user asks for more than a share.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,8 +29,13 @@ pub enum ShareError {
     #[error("a user has at most {JOBS} jobs at a time")]
     Jobs,
     /// There are too many ranks.
-    #[error("all jobs of a user have at most {PROCESSES} ranks and processes together; the present ones have {0}")]
-    Processes(usize),
+    #[error("all jobs of a user have at most {most} ranks together here; the present ones have {present}")]
+    Ranks {
+        /// The most.
+        most: usize,
+        /// Those of the present jobs.
+        present: usize,
+    },
     /// The process acts for another job.
     #[error("the process that asks has a job already: {0}")]
     Process(JobId),
@@ -45,10 +51,11 @@ impl State {
         if client.user == ROOT {
             return Ok(());
         }
-        let processes: usize = self.of_user(client.user).map(|(_, job)| job.places()).sum();
+        let (present, most) =
+            (self.of_user(client.user).map(|(_, job)| job.ranks as usize).sum(), self.most_processes());
         match entering.ranks as usize {
             _ if self.of_user(client.user).count() >= JOBS => Err(ShareError::Jobs),
-            ranks if ranks.saturating_add(processes) > PROCESSES => Err(ShareError::Processes(processes)),
+            ranks if ranks.saturating_add(present) > most => Err(ShareError::Ranks { most, present }),
             _ => self.check_weight(client.user, None, entering.weight),
         }
     }
@@ -73,8 +80,7 @@ impl State {
     /// [`StateError::Unknown`].
     pub(crate) fn reserve(&mut self, id: JobId, processes: usize) -> Result<bool, StateError> {
         let (before, user) = (self.job(id)?.places(), self.job(id)?.user());
-        let all: usize = user.into_iter().flat_map(|user| self.of_user(user)).map(|(_, job)| job.places()).sum();
-        let left = PROCESSES.saturating_sub(all.saturating_sub(before));
+        let left = user.map_or(0, |user| self.places_left(user)) + before;
         // A job grows only a few times: each change wakes all agents.
         let places = if processes > before { processes.next_power_of_two().min(left).max(before) } else { before };
         if let Some(reserved) = self.jobs.get_mut(&id).and_then(|job| job.places.as_mut()) {
@@ -83,15 +89,24 @@ impl State {
         Ok(places > before)
     }
 
+    /// The places that a job which is entered needs at once, as far as its user may have them.
+    /// `None` if there is no limit.
+    pub(super) fn places(&self, entering: &Entering) -> Option<u16> {
+        let client = entering.client.filter(|client| client.user != ROOT)?;
+        (entering.ranks as usize).min(self.places_left(client.user)).try_into().ok()
+    }
+
+    fn places_left(&self, user: u32) -> usize {
+        let all: usize = self.of_user(user).map(|(_, job)| job.places()).sum();
+        self.most_processes().saturating_sub(all)
+    }
+
+    fn most_processes(&self) -> usize {
+        PROCESSES.max(self.topology.cpus()).min(PLACES)
+    }
+
     fn of_user(&self, user: u32) -> impl Iterator<Item = (JobId, &Job)> {
         self.jobs().filter(move |(_, job)| job.user() == Some(user))
-    }
-}
-
-impl Entering {
-    /// The places that it needs at once. `None` if there is no limit.
-    pub(super) fn places(&self) -> Option<u16> {
-        self.client.filter(|client| client.user != ROOT).map(|_| self.ranks.try_into().unwrap_or(u16::MAX))
     }
 }
 

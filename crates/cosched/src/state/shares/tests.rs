@@ -58,23 +58,27 @@ fn the_jobs_of_a_user_are_limited_and_a_process_has_one() {
 #[test]
 fn processes_are_reserved_for_a_job_as_far_as_its_user_may_have_them() {
     let mut state = state(2);
-    let large = Entering { ranks: 3000, ..of(USER, 1, 1) };
+    let large = Entering { ranks: 100, ..of(USER, 1, 1) };
     let [large, small, own] =
         [large, of(USER, 2, 1), entering(2, Gang::Strict, 1)].map(|entering| enter(&mut state, &entering).unwrap());
-    let many = Entering { ranks: 1095, ..of(USER, 3, 1) };
-    assert_eq!(enter(&mut state, &many), Err(ShareError::Processes(3002)));
+    let many = Entering { ranks: 27, ..of(USER, 3, 1) };
+    assert_eq!(enter(&mut state, &many), Err(ShareError::Ranks { most: 128, present: 102 }));
     let places = |state: &State| [large, small, own].map(|job| state.job(job).unwrap().places());
-    assert_eq!(places(&state), [3000, 2, PLACES]);
+    assert_eq!(places(&state), [100, 2, PLACES]);
     for (job, processes, is_more, expected) in [
-        (small, 2, false, [3000, 2]),
-        (small, 33, true, [3000, 64]),
-        (large, 3001, true, [4032, 64]),
-        (small, 65, false, [4032, 64]),
-        (large, usize::MAX / 2, false, [4032, 64]),
+        (small, 2, false, [100, 2]),
+        (small, 9, true, [100, 16]),
+        (large, 101, true, [112, 16]),
+        (small, 17, false, [112, 16]),
+        (large, usize::MAX / 2, false, [112, 16]),
     ] {
         assert_eq!((state.reserve(job, processes).unwrap(), &places(&state)[..2]), (is_more, &expected[..]));
     }
     assert!(!state.reserve(own, PLACES + 1).unwrap());
+    // Its ranks are few enough, and all places are taken.
+    let late = enter(&mut state, &of(USER, 3, 1)).unwrap();
+    assert_eq!(state.job(late).unwrap().places(), 0);
+    state.release(late, at(0)).unwrap();
     state.release(large, at(0)).unwrap();
     assert!(state.reserve(small, 9999).unwrap());
     assert_eq!(state.job(small).unwrap().places(), PROCESSES);
