@@ -26,10 +26,10 @@ struct Arguments {
     arms: Vec<Arm>,
     /// How a team meets: spin, bound (spin, on a CPU for each thread), poll (spin, then block),
     /// barrier (of pthreads), openmp (its barrier), active (the same, with OMP_WAIT_POLICY=active)
-    /// or block
+    /// or block; nothing for mixes alone
     #[arg(long, value_delimiter = ',', default_value = "spin,bound,poll,barrier,openmp,active,block")]
     meet: Vec<String>,
-    /// Jobs of several kinds
+    /// Jobs of several kinds, or nothing
     #[arg(long, value_delimiter = ',', default_value = "spin+block,spin+spin+block,spin+poll,spin+spin+poll")]
     mixes: Vec<String>,
     /// The numbers of jobs
@@ -92,8 +92,10 @@ fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let team = compile("coscheduling/team.c", folder.path())?;
     let arms = if arguments.arms.is_empty() { Arm::value_variants() } else { &arguments.arms[..] };
-    let alike = arguments.meet.iter().flat_map(|meet| arguments.jobs.iter().map(|&jobs| vec![meet.as_str(); jobs]));
-    let mixed = arguments.mixes.iter().map(|mix| mix.split('+').collect());
+    let named = |names: &[String]| names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>();
+    let (meet, mixes) = (named(&arguments.meet), named(&arguments.mixes));
+    let alike = meet.iter().flat_map(|meet| arguments.jobs.iter().map(|&jobs| vec![meet.as_str(); jobs]));
+    let mixed = mixes.iter().map(|mix| mix.split('+').collect());
     println!("{:16} {:>6} {:>5}  {:15} {:>6}  interval", "meet", "grain", "jobs", "arm", "median");
     for jobs in alike.chain(mixed) {
         let kinds: BTreeSet<&str> = jobs.iter().copied().collect();
