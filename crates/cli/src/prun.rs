@@ -87,7 +87,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let detached = place.zip(job).map(|(place, job)| (place, job, Record::new(plan.command(), plan.ranks())));
     let mut session = detached.map(|(place, job, record)| Session::new(place, job, record)).transpose()?;
     let groups: Vec<&JobGroup> = agent.into_iter().flat_map(Taker::groups).collect();
-    // The agent of another process does not look at it.
+    // The agent of pds does not read it.
     let region = agent.filter(|agent| matches!(agent, Taker::Own(_))).and_then(|_| plan.waits_region());
     let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();

@@ -8,7 +8,7 @@ use policy::gang::{Class, LibraryWaits, ThreadCounters};
 use crate::process_list::ProcessList;
 use crate::processes::{Observer, mark};
 
-/// What an agent knows of the behaviour of its job.
+/// The behaviour of a job, as its agent has observed it so far.
 #[derive(Debug, Default)]
 pub(crate) struct Behaviour {
     observer: Observer,
@@ -50,7 +50,7 @@ mod tests {
             [(); 2].map(|()| Child::start(testing::command("sh").args(["-c", "while :; do :; done"])));
         let list = list();
         list.set(&spins.each_ref().map(|child| identity(child.id())), PLACES);
-        // What a thread does in less than 20 ms tells nothing.
+        // Less than 20 ms of a thread tell nothing.
         let ran = || spins.each_ref().map(|child| running_time(child.id()));
         let run_for_a_while = || {
             let begun = ran();
@@ -66,7 +66,7 @@ mod tests {
             class
         };
         assert_eq!([0, 0, 1 << 40, 1 << 40, 0].map(&mut look), [Spins, Spins, Spins, Blocks, Spins]);
-        // What they say decreases.
+        // The count decreases.
         run_for_a_while();
         assert_eq!(behaviour.look(Some(Spins), &list, 0), Some(Spins));
     }

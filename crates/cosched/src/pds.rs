@@ -12,12 +12,14 @@
 //! than the user's was there. Root opens no file that a user names, executes nothing for a user,
 //! gets no environment and no descriptors. All it does for a user is:
 //!
-//! * It decides whose turn it is. That costs others CPU time: as much as the jobs of a user may have.
+//! * It decides whose turn it is. That costs others CPU time: as much as the jobs of a user may
+//!   have.
 //! * It sends SIGSTOP and SIGCONT, to descendants of the job's keepers. A keeper must be a child of
 //!   the process that asks. A process is stopped only if the kernel would let the user do so (its
 //!   real or saved user id is the user's), and continued only if it was stopped by us. So a
 //!   program with more rights, such as `sudo`, is not stopped, however it became a descendant,
-//!   unless it gets them just then (see "What remains"). All others the user could stop without pds.
+//!   unless it gets them just then (see "What remains"). All others the user could stop without
+//!   pds.
 //! * It tells the table, with the commands of the user's own jobs only.
 //!
 //! Signals to a job are not among it: `rowlock kill` sends them itself, as its user.

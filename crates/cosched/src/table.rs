@@ -45,7 +45,7 @@ pub struct Table {
     known: Mutex<Option<(u64, Arc<State>)>>,
 }
 
-/// What agents have measured.
+/// The measurements of agents.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {

@@ -10,7 +10,7 @@ use crate::claim::Word;
 
 /// Files with versions.
 pub(crate) trait Files {
-    /// What a version contains.
+    /// The content of a version.
     type Content;
     /// The reason why a file cannot be used.
     type Error;

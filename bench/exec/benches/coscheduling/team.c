@@ -4,8 +4,8 @@
 //
 // `spin` waits by its own loop, which no library can change; `bound` does so on a CPU for each
 // thread, as ranks do; `poll` does so for 50 us and then blocks; `barrier` waits by a barrier of
-// pthreads and `openmp` by one of OpenMP; `block` computes for a third of the time in one thread and
-// sleeps for the rest.
+// pthreads and `openmp` by one of OpenMP; `block` computes for a third of the time in one thread
+// and sleeps for the rest.
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/futex.h>

@@ -30,7 +30,7 @@ const RANK: &str = "ulimit -t 60; (setsid sleep 1000 &); sh -c 'while :; do :; d
 /// The number of games that are played at a time.
 const AT_A_TIME: u64 = 4;
 
-/// What is killed.
+/// The victim of a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     /// The `prun` of a job.
@@ -86,7 +86,7 @@ const MOMENTS: [Moment; 8] = {
     [Entered, Starting, Started, GivesWay, RunsAgain, Held, AgentStopped, Ending]
 };
 
-/// What becomes of a job.
+/// The end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Ends,
@@ -363,7 +363,7 @@ fn kill(
     (victims, fates)
 }
 
-/// What is killed in a game, and when. Each of 80 numbers in a row has another pair.
+/// The victim of a game, and the moment. Each of 80 numbers in a row has another pair.
 fn drawn(number: u64) -> (Victim, Moment) {
     let (victim, round) = (number % 10, number / 10);
     (VICTIMS[victim as usize], MOMENTS[((victim + 3 * round) % 8) as usize])
