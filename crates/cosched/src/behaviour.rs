@@ -46,8 +46,14 @@ mod tests {
 
     #[test]
     fn a_job_that_spins_takes_turns_unless_it_waits_often_by_the_library() {
-        let spins: [Child; 2] =
-            [(); 2].map(|()| Child::start(testing::command("sh").args(["-c", "while :; do :; done"])));
+        // On one CPU, both run for about as long, beside any load.
+        let cpu = sys::cpus::allowed().unwrap()[0];
+        let spins = [(); 2].map(|()| {
+            let mut command = testing::command("sh");
+            command.args(["-c", "while :; do :; done"]);
+            sys::cpus::bind_in(&mut command, &[cpu]).unwrap();
+            Child::start(&mut command)
+        });
         let list = list();
         list.set(&spins.each_ref().map(|child| identity(child.id())), PLACES);
         // Less than 20 ms of a thread tell nothing.
