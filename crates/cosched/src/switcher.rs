@@ -107,9 +107,9 @@ impl Switcher {
         pages.retain(|&id, _| state.job(id).is_ok());
         lists.retain(|&id, list| {
             let is_there = state.job(id).is_ok();
-            let adopted = before.as_ref().and_then(|before| before.job(id).ok()).filter(|job| job.is_adopted());
-            if let (false, Some(job)) = (is_there, adopted) {
-                // Its processes go on. An agent may have stopped them after their own had left.
+            if let (false, Some(job)) = (is_there, before.as_ref().and_then(|before| before.job(id).ok())) {
+                // If its agent was killed, its processes can end only if they run. If it was
+                // adopted, they go on. An agent may have stopped them after their own had left.
                 let _ = mechanisms.run(&job.target(id, list));
             }
             is_there
@@ -145,38 +145,56 @@ fn jobs<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use policy::gang::Gang;
     use policy::layout::Request;
     use sys::identity::Identity;
+    use sys::priorities::check_idle_and_back;
+    use sys::scheduling::{Policy, Thread, attributes};
     use wait::turn::TurnPage;
 
     use super::*;
     use crate::agent::AgentError;
-    use crate::state::Entering;
+    use crate::process_list::PLACES;
+    use crate::processes::tests::identity;
+    use crate::state::{Entering, StateError};
     use crate::topology::Topology;
+
+    const SLICE: Span = Span::from_millis(20);
+
+    fn table_in(place: &Path) -> Table {
+        Table::enter(place, || State::new(Topology::of_cpus(&[0]), SLICE)).unwrap()
+    }
+
+    fn enter(table: &Table, gang: Gang) -> JobId {
+        let entering = Entering {
+            agent: Identity::own(),
+            command: String::new(),
+            ranks: 2,
+            request: Some(Request::Ranks(1)),
+            weight: 1,
+            gang,
+            with: None,
+            waits_for_cells: false,
+            memory: None,
+            client: None,
+        };
+        update(table, |state, now| state.enter(&entering, now))
+    }
+
+    fn update<T>(table: &Table, change: impl Fn(&mut State, Instant) -> Result<T, StateError>) -> T {
+        table.update(|state, now| Ok::<_, AgentError>(change(state, now)?)).unwrap()
+    }
 
     #[test]
     fn a_switch_tells_the_threads_of_each_job_whose_turn_it_is() {
         testing::isolated(|| {
             let place = tempfile::tempdir().unwrap();
-            let slice = Span::from_millis(20);
-            let table = Table::enter(place.path(), || State::new(Topology::of_cpus(&[0]), slice)).unwrap();
-            let entering = Entering {
-                agent: Identity::own(),
-                command: String::new(),
-                ranks: 2,
-                request: Some(Request::Ranks(1)),
-                weight: 1,
-                gang: Gang::Strict,
-                with: None,
-                waits_for_cells: false,
-                memory: None,
-                client: None,
-            };
-            let enter = || table.update(|state, now| Ok::<_, AgentError>(state.enter(&entering, now)?)).unwrap();
-            let jobs = [enter(), enter()];
+            let table = table_in(place.path());
+            let jobs = [enter(&table, Gang::Strict), enter(&table, Gang::Strict)];
             let page = |job| {
-                table.turn_page(job).unwrap().set_slice(slice);
+                table.turn_page(job).unwrap().set_slice(SLICE);
                 TurnPage::open(&table.turn_page_path(job)).unwrap()
             };
             let pages = jobs.map(page);
@@ -189,11 +207,37 @@ mod tests {
                 assert!(jobs.into_iter().zip(turns).all(is_right), "{turns:?}");
                 turns.map(|turn| turn.is_others())
             };
-            let now = clock::now() + slice;
-            let [one, other] = [look(now), look(now + slice)];
+            let now = clock::now() + SLICE;
+            let [one, other] = [look(now), look(now + SLICE)];
             assert!(one != other && one[0] != one[1] && other[0] != other[1]);
-            table.update(|state, now| Ok::<_, AgentError>(state.release(jobs[0], now)?)).unwrap();
-            assert!(!look(now + slice)[1], "it is alone");
+            update(&table, |state, now| state.release(jobs[0], now));
+            assert!(!look(now + SLICE)[1], "it is alone");
+        });
+    }
+
+    #[test]
+    fn the_processes_of_a_job_that_has_left_while_it_was_lowered_are_raised() {
+        if let Err(why) = check_idle_and_back() {
+            return eprintln!("not tested: {why}");
+        }
+        testing::isolated(|| {
+            let place = tempfile::tempdir().unwrap();
+            let table = table_in(place.path());
+            let [job, _other] = [Gang::Moderate, Gang::Strict].map(|gang| enter(&table, gang));
+            update(&table, |state, _| state.set_lower_by(job, LowerBy::SchedIdle));
+            let child = testing::Child::start(testing::command("sleep").arg("1000"));
+            let thread = Thread::from_number(child.id()).unwrap();
+            let is_lowered = || attributes(thread).unwrap().policy == Policy::Idle;
+            table.processes(job).unwrap().set(&[identity(child.id())], PLACES);
+            let mut switcher = Switcher::new();
+            let mut switch = |now| switcher.switch(&table, &table.state().unwrap(), now).unwrap();
+            let now = clock::now();
+            let is_others = |now: &Instant| table.state().unwrap().action(job, *now) == Some(Action::Lower);
+            switch([now, now + SLICE].into_iter().find(is_others).unwrap());
+            assert!(is_lowered());
+            update(&table, |state, now| state.release(job, now));
+            switch(now);
+            assert!(!is_lowered());
         });
     }
 }

@@ -22,10 +22,11 @@
 //! # How the group ends
 //!
 //! Its creator removes it, or another process ([`Successor`]) if the creator is killed. Frozen
-//! processes do not react to signals, in version 1 not even to SIGKILL. So the group is thawed
-//! before, again and again, since other processes may not know yet that the job has ended. If the
-//! other process is killed as well, the next start of a job thaws and removes the group, and the
-//! next start of any program thaws it to end what is `record`ed.
+//! processes do not react to signals, in version 1 not even to SIGKILL. And a killed process needs
+//! a CPU to end, for which a group with the lowest weight may wait a minute beside other load. So
+//! the group is released before, again and again, since other processes may not know yet that the
+//! job has ended. If the other process is killed as well, the next start of a job releases and
+//! removes the group, and the next start of any program releases it to end what is `record`ed.
 //!
 //! # Why no other group is frozen
 //!
@@ -56,6 +57,9 @@ const PREFIX: &str = "rowlock-job-";
 const VERSION_1: u32 = 0x0027_e0eb;
 /// A program can create groups in the group. Deeper ones stay.
 const DEPTH: u32 = 50;
+/// The files by which a job is restrained, and their content when it is not.
+const RELEASED: [(&CStr, &[u8]); 4] =
+    [(c"cgroup.freeze", b"0"), (c"freezer.state", b"THAWED"), (c"cpu.weight", b"100"), (c"cpu.shares", b"1024")];
 /// How long programs may take to end after their creator was killed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -231,26 +235,27 @@ fn openat_folder(within: impl AsFd, name: impl rustix::path::Arg) -> Result<Owne
     openat(within, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Lets all processes of a group go on, and removes it with the groups in it. Returns whether there
-/// is none any more. It makes only system calls.
+/// Releases a group, and removes it with the groups in it. Returns whether there is none any more.
+/// It makes only system calls.
 fn end(around: BorrowedFd<'_>, name: &CStr) -> bool {
-    thaw(around, name);
+    release(around, name);
     cfg!(rowlock_canary = "a-group-stays") || remove(around, name, DEPTH).is_ok()
 }
 
-/// It makes only system calls.
-fn thaw(around: BorrowedFd<'_>, name: &CStr) {
+/// Lets all processes of a group run, with the ordinary weight. It makes only system calls.
+fn release(around: BorrowedFd<'_>, name: &CStr) {
     if let Ok(group) = openat_folder(around, name) {
-        // One of them exists at most.
-        let _ = write_control_at(&group, c"cgroup.freeze", b"0");
-        let _ = write_control_at(&group, c"freezer.state", b"THAWED");
+        // Those of the other version or of other controllers do not exist.
+        for (file, setting) in RELEASED {
+            let _ = write_control_at(&group, file, setting);
+        }
     }
 }
 
-/// Lets the processes of all jobs of killed processes go on, below and beside the own groups of
-/// this process, so that they can be ended.
-pub(super) fn thaw_abandoned() {
-    places().for_each(|around| abandoned_in(&around).for_each(|name| thaw(around.as_fd(), &name)));
+/// Releases all jobs of killed processes, below and beside the own groups of this process, so that
+/// they can be ended.
+pub(super) fn release_abandoned() {
+    places().for_each(|around| abandoned_in(&around).for_each(|name| release(around.as_fd(), &name)));
 }
 
 /// The groups in all hierarchies in which this process would create some.

@@ -42,8 +42,11 @@ use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
 /// The time between the request to end and SIGKILL, in nanoseconds.
 const GRACE: i64 = 1_000_000_000;
 /// The time in which descendants must die of SIGKILL, in nanoseconds. They need little of it,
-/// except in an uninterruptible system call or as another user's process.
+/// except in an uninterruptible system call, as another user's process, or with a low priority
+/// beside other load.
 const KILL_TIMEOUT: i64 = 5_000_000_000;
+/// The same if the starter has ended, so that nothing waits for the keeper.
+const ALONE_KILL_TIMEOUT: i64 = 120_000_000_000;
 /// The time between two rounds of killing.
 const ROUND: i64 = 1_000_000;
 const NANOS: i64 = 1_000_000_000;
@@ -309,14 +312,16 @@ impl Keeper<'_> {
     /// Kills and reaps all descendants, and removes the group. They may create more meanwhile, so
     /// it repeats until there are none. Returns whether that is so.
     fn kill_descendants(&mut self) -> bool {
-        let deadline = now() + KILL_TIMEOUT;
+        let begun = now();
         while self.reap() || !self.group.is_none_or(Group::remove) {
-            if now() > deadline {
+            let timeout = if getppid() == Some(self.starter) { KILL_TIMEOUT } else { ALONE_KILL_TIMEOUT };
+            if now() - begun > timeout {
                 return false;
             }
             self.group.inspect(|group| group.kill());
             kill_children();
-            self.sleep(ROUND);
+            // Each round reads all of `/proc`. The end of a child ends the sleep.
+            self.sleep(ROUND.max((now() - begun) / 50));
         }
         true
     }

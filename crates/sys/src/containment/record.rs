@@ -31,7 +31,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidfd_send_signal};
 
 use super::group::Group;
-use super::job_group::{JobGroup, thaw_abandoned};
+use super::job_group::{JobGroup, release_abandoned};
 use crate::files::{Folder, create_locked, lock_leftover, some_name, temporary_folder};
 
 /// The variable with the mark.
@@ -131,8 +131,8 @@ pub(super) fn end_recorded(text: &str) -> bool {
         // Its keeper was killed before it let the program begin.
         return true;
     };
-    // A frozen process may not die.
-    thaw_abandoned();
+    // A process that is frozen, or has the lowest weight, may not die.
+    release_abandoned();
     // Some may have left the group, or have made it one of threads, which cannot be killed.
     let is_over = kill_marked(mark);
     let group = around.and_then(|around| Group::within(around, number));

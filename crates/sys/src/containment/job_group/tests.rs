@@ -120,6 +120,29 @@ fn what_is_left_of_a_frozen_job_is_ended_by_the_next_one_if_all_that_keeps_it_is
     testing::isolated_by(|this| expect_end(this, kill, next), || run_frozen_job(DAEMON));
 }
 
+#[test]
+fn a_group_that_is_to_end_gets_the_ordinary_weight() {
+    let weight = |hierarchy: Hierarchy| match hierarchy.version {
+        2 => Some((hierarchy, "cpu.weight", "1", "100\n")),
+        _ if hierarchy.controllers.iter().any(|name| name == "cpu") => Some((hierarchy, "cpu.shares", "2", "1024\n")),
+        _ => None,
+    };
+    let create = |(hierarchy, file, lowest, ordinary)| {
+        Some((JobGroup::create_weighted(&hierarchy, file).ok()?, file, lowest, ordinary))
+    };
+    let groups: Vec<_> = Hierarchy::all().into_iter().filter_map(weight).filter_map(create).collect();
+    if groups.is_empty() {
+        testing::skip_part("ROWLOCK_REQUIRE_GROUPS", "weights of control groups", "run the test as root");
+    }
+    for (group, file, lowest, ordinary) in groups {
+        let _contained = start("exec sleep 1000", &group);
+        let control = group.control(file).unwrap();
+        control.write(lowest).unwrap();
+        assert!(!end(group.around.as_fd(), &group.name), "it has a process");
+        assert_eq!(fs::read_to_string(group.folder().join(file)).unwrap(), ordinary);
+    }
+}
+
 fn pid(id: u32) -> Pid {
     Pid::from_raw(id.cast_signed()).unwrap()
 }
