@@ -51,6 +51,8 @@ const VARIABLES: [&str; 14] = [
 /// What a step needs of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
+    /// It is compiled, but the packages that it depends on do not affect the result.
+    Alone,
     /// It is compiled.
     Program,
     /// Its tests run.
@@ -91,7 +93,8 @@ impl Workspace {
         self.packages.keys().map(String::as_str)
     }
 
-    /// The files of a package that a step needs, and those of all packages that it depends on.
+    /// The files of a package that a step needs, and those of all packages that it depends on,
+    /// unless it is needed alone.
     ///
     /// # Errors
     /// If there is no such package.
@@ -110,6 +113,9 @@ impl Workspace {
             inputs.extend(self.files.iter().filter(|file| is_in(file, &folder) && !is_without(file)).cloned());
             if need == Need::Tests {
                 inputs.extend(self.below(listed(package, "reads")));
+            }
+            if need == Need::Alone {
+                continue;
             }
             let dependencies = package["dependencies"].as_array().into_iter().flatten();
             let ours = dependencies.filter(|dependency| dependency["path"].is_string());
@@ -334,6 +340,18 @@ mod tests {
             ["crates/used/tests/main.rs", "crates/helper/tests/main.rs", "crates/unused/src/lib.rs", "other"];
         expect_inputs(&needless, [false; 2]);
         expect_inputs(&["crates/tested/ignored"], [false; 2]);
+    }
+
+    #[test]
+    fn the_sources_of_a_package_that_is_needed_alone_are_inputs_and_those_of_others_are_not() {
+        let folder = repository();
+        let mut before = hash(folder.path(), Need::Alone, "script");
+        for (file, is_input) in [("crates/tested/src/lib.rs", true), ("crates/used/src/lib.rs", false)] {
+            fs::write(folder.path().join(file), "# changed").unwrap();
+            let after = hash(folder.path(), Need::Alone, "script");
+            assert_eq!(after != before, is_input, "{file}");
+            before = after;
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Runs a step of the gate unless its stamp says that its inputs have not changed since it passed.
 //!
-//! `stamped NAME (--tests PACKAGE | --program PACKAGE)... [--all] [--repeat NAME] -- COMMAND...`
+//! `stamped NAME (--tests | --program | --alone PACKAGE)... [--all] [--repeat NAME] -- COMMAND...`
 //!
 //! - `--tests PACKAGE` says that the step runs tests of this package.
 //! - `--program PACKAGE` says that it uses this package, but none of its tests.
+//! - `--alone PACKAGE` says that the packages that this one depends on do not affect the result.
 //! - `--all` runs the step regardless of its stamp.
 //! - `--repeat NAME` does so for the step of this name.
 //!
@@ -21,7 +22,7 @@ use std::process::{Command, ExitCode, Stdio};
 use testing::stamps::{self, Need, Stamp, Workspace};
 
 const USAGE: &str =
-    "usage: stamped NAME (--tests PACKAGE | --program PACKAGE)... [--all] [--repeat NAME] -- COMMAND...";
+    "usage: stamped NAME (--tests | --program | --alone PACKAGE)... [--all] [--repeat NAME] -- COMMAND...";
 const FILE: &str = "stamps";
 
 #[derive(Default)]
@@ -39,6 +40,7 @@ impl Step {
             match argument.as_str() {
                 "--tests" => step.packages.push((arguments.next()?, Need::Tests)),
                 "--program" => step.packages.push((arguments.next()?, Need::Program)),
+                "--alone" => step.packages.push((arguments.next()?, Need::Alone)),
                 "--all" => step.regardless = true,
                 "--repeat" => step.regardless |= arguments.next()? == step.name,
                 "--" => step.command.extend(arguments.by_ref()),
