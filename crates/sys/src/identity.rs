@@ -139,6 +139,12 @@ impl Stat {
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
+
+    /// Whether it needs only a CPU to end, if it was killed: it has not ended, and is not in an
+    /// uninterruptible system call, nor frozen.
+    pub fn waits_for_cpu(&self) -> bool {
+        self.state != b'D' && !self.has_ended()
+    }
 }
 
 /// Reads the state of the process with this ID, if the kernel reports it.
@@ -209,6 +215,8 @@ mod tests {
         }
         assert!(Stat::parse(stat("sh", "Z", 1).as_bytes()).unwrap().has_ended());
         assert!(!Stat::parse(stat("sh", "Z", 2).as_bytes()).unwrap().has_ended(), "the first thread alone");
+        let waits_for_cpu = |state| Stat::parse(stat("sh", state, 1).as_bytes()).unwrap().waits_for_cpu();
+        assert_eq!(["R", "S", "D", "Z"].map(waits_for_cpu), [true, true, false, false]);
         for text in [
             "",
             "17",

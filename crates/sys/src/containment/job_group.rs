@@ -60,8 +60,9 @@ const DEPTH: u32 = 50;
 /// The files by which a job is restrained, and their content when it is not.
 const RELEASED: [(&CStr, &[u8]); 4] =
     [(c"cgroup.freeze", b"0"), (c"freezer.state", b"THAWED"), (c"cpu.weight", b"100"), (c"cpu.shares", b"1024")];
-/// How long programs may take to end after their creator was killed.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long programs may take to end after their creator has dropped the group and waits for that,
+/// and after it was killed: beside other load, their keeper takes as long as a CPU takes to come.
+const TIMEOUTS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(150)];
 
 /// The group of a job that this process has created. Dropping it, or the end of this process,
 /// removes it with all groups in it.
@@ -131,7 +132,7 @@ impl JobGroup {
         let inner = around.path().strip_prefix(&hierarchy.mount).unwrap_or(Path::new("")).join(&name);
         let Some(path) = inner.to_str().map(str::to_owned) else { return fail(own, "is not valid UTF-8") };
         let name = CString::new(name)?;
-        let successor = Successor::start(Some(around.as_fd()), TIMEOUT, || end(around.as_fd(), &name))?;
+        let successor = Successor::start(Some(around.as_fd()), TIMEOUTS, || end(around.as_fd(), &name))?;
         let opened = create(around.as_fd(), &name)
             .map_err(io::Error::from)
             .and_then(|()| Folder::open(&hierarchy.mount.join(&path)));

@@ -42,14 +42,14 @@ use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
 /// The time between the request to end and SIGKILL, in nanoseconds.
 const GRACE: i64 = 1_000_000_000;
 /// The time in which descendants must die of SIGKILL, in nanoseconds. They need little of it,
-/// except in an uninterruptible system call, as another user's process, or with a low priority
-/// beside other load.
+/// except in an uninterruptible system call, or as another user's process.
 const KILL_TIMEOUT: i64 = 5_000_000_000;
-/// The same if the starter has ended, so that nothing waits for the keeper.
-const ALONE_KILL_TIMEOUT: i64 = 120_000_000_000;
+/// The same if they wait for a CPU, because of other load, or if nothing waits for the keeper,
+/// because the starter has ended.
+const LONGEST_KILL_TIMEOUT: i64 = 120_000_000_000;
 /// The time between two rounds of killing.
 const ROUND: i64 = 1_000_000;
-const NANOS: i64 = 1_000_000_000;
+pub(super) const NANOS: i64 = 1_000_000_000;
 
 /// The task of a keeper.
 pub(super) struct Order {
@@ -313,13 +313,15 @@ impl Keeper<'_> {
     /// it repeats until there are none. Returns whether that is so.
     fn kill_descendants(&mut self) -> bool {
         let begun = now();
+        let mut deadline = begun + KILL_TIMEOUT;
         while self.reap() || !self.group.is_none_or(Group::remove) {
-            let timeout = if getppid() == Some(self.starter) { KILL_TIMEOUT } else { ALONE_KILL_TIMEOUT };
-            if now() - begun > timeout {
+            if now() > deadline {
                 return false;
             }
             self.group.inspect(|group| group.kill());
-            kill_children();
+            if kill_children() || getppid() != Some(self.starter) {
+                deadline = (now() + KILL_TIMEOUT).min(begun + LONGEST_KILL_TIMEOUT);
+            }
             // Each round reads all of `/proc`. The end of a child ends the sleep.
             self.sleep(ROUND.max((now() - begun) / 50));
         }
@@ -388,15 +390,17 @@ fn signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Kills all children of this process. Without a `/proc` that shows them, it kills none.
+/// Kills all children of this process. Without a `/proc` that shows them, it kills none. Returns
+/// whether one of them needs only a CPU to end.
 #[expect(clippy::disallowed_methods, reason = "it only reads")]
-fn kill_children() {
+fn kill_children() -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(proc) = openat(CWD, c"/proc", flags, Mode::empty()) else { return };
-    let own = getpid();
-    let mut text = [0; 1024];
+    let Ok(proc) = openat(CWD, c"/proc", flags, Mode::empty()) else { return false };
+    let mut waits_for_cpu = false;
+    let own = getpid().as_raw_pid().unsigned_abs();
+    let stat = |path: &CStr| read_at(proc.as_fd(), path, &mut [0; 1024]).and_then(Stat::parse);
     // It may show the processes of another namespace, with other ids.
-    let is_ours = read_at(proc.as_fd(), c"self/stat", &mut text).and_then(ids).is_some_and(|(pid, _)| pid == own);
+    let is_ours = stat(c"self/stat").is_some_and(|stat| stat.pid == own);
     let mut entries = [MaybeUninit::uninit(); 4096];
     let mut entries = RawDir::new(&proc, &mut entries);
     while let Some(Ok(entry)) = entries.next() {
@@ -408,13 +412,14 @@ fn kill_children() {
         }
         path.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
         let Ok(path) = CStr::from_bytes_until_nul(&path) else { continue };
-        if let Some((pid, _)) =
-            read_at(proc.as_fd(), path, &mut text).and_then(ids).filter(|&(_, parent)| parent == own)
-        {
+        if let Some(child) = stat(path).filter(|stat| stat.parent == own) {
+            let pid = Pid::from_raw(child.pid.cast_signed());
             // A process of another user cannot be killed. It is found again in the next round.
-            let _ = kill_process(pid, Signal::KILL);
+            let is_killed = pid.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok());
+            waits_for_cpu |= is_killed && child.waits_for_cpu();
         }
     }
+    waits_for_cpu
 }
 
 /// The beginning of a file.
@@ -423,13 +428,6 @@ pub(super) fn read_at<'a>(folder: BorrowedFd<'_>, path: &CStr, text: &'a mut [u8
     let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let length = rustix::io::read(&file, &mut *text).ok()?;
     text.get(..length)
-}
-
-/// The ids of a process and of its parent.
-fn ids(stat: &[u8]) -> Option<(Pid, Pid)> {
-    let Stat { pid, parent, .. } = Stat::parse(stat)?;
-    let id = |number: u32| Pid::from_raw(number.try_into().ok()?);
-    Some((id(pid)?, id(parent)?))
 }
 
 /// Ends this process as the program ended, but without a second core dump.

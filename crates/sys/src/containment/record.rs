@@ -33,6 +33,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidf
 use super::group::Group;
 use super::job_group::{JobGroup, release_abandoned};
 use crate::files::{Folder, create_locked, lock_leftover, some_name, temporary_folder};
+use crate::identity::Stat;
 
 /// The variable with the mark.
 const VARIABLE: &str = "ROWLOCK_MARK";
@@ -41,8 +42,10 @@ const PREFIX: &str = ".rowlock-record-";
 /// The longest record.
 const LONGEST: u64 = 256 + libc::PATH_MAX as u64;
 
-/// How long processes may take to end, and the time between two rounds of killing.
+/// How long processes may take to end if they do not wait for a CPU, how long at all, and the time
+/// between two rounds of killing.
 const TIMEOUT: Duration = Duration::from_secs(5);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
 const ROUND: Duration = Duration::from_millis(2);
 
 /// The record that a keeper will create.
@@ -166,13 +169,18 @@ fn folder() -> Option<Folder> {
 /// Kills all processes with a mark, except this one. Returns whether there are none any more.
 fn kill_marked(mark: &str) -> bool {
     let variable = format!("{VARIABLE}={mark}");
-    let deadline = Instant::now() + TIMEOUT;
+    let begun = Instant::now();
+    let mut deadline = begun + TIMEOUT;
     let mut rounds_without = 0;
-    // A process that executes a program has no environment for a moment.
+    // A process that has ended meanwhile may have started another one.
     while rounds_without < 2 {
-        let Some(killed) = kill_those_with(variable.as_bytes()) else { return false };
-        rounds_without = if killed == 0 { rounds_without + 1 } else { 0 };
-        if Instant::now() > deadline {
+        let Some(killed) = kill_those_with(variable.as_bytes(), deadline) else { return false };
+        rounds_without = if killed.is_empty() { rounds_without + 1 } else { 0 };
+        let now = Instant::now();
+        if killed.into_iter().any(waits_for_cpu) {
+            deadline = (now + TIMEOUT).min(begun + LONGEST_TIMEOUT);
+        }
+        if now > deadline {
             return false;
         }
         sleep(ROUND);
@@ -180,9 +188,9 @@ fn kill_marked(mark: &str) -> bool {
     true
 }
 
-/// Kills the processes with this variable, and returns their number. Returns `None` without a
-/// `/proc` that shows the processes of this PID namespace.
-fn kill_those_with(variable: &[u8]) -> Option<usize> {
+/// Kills the processes with this variable, and returns them. Returns `None` without a `/proc` that
+/// shows the processes of this PID namespace.
+fn kill_those_with(variable: &[u8], deadline: Instant) -> Option<Vec<Pid>> {
     let own = getpid();
     if fs::read_link("/proc/self").ok()? != Path::new(&own.to_string()) {
         return None;
@@ -195,9 +203,55 @@ fn kill_those_with(variable: &[u8]) -> Option<usize> {
         // The descriptor is that of the process whose environment is then read, even if the id is
         // used again.
         let process = pidfd_open(*id, PidfdFlags::empty()).ok()?;
-        let environment = fs::read(format!("/proc/{id}/environ")).ok()?;
+        let environment = environment(*id, deadline)?;
         let is_marked = environment.split(|&byte| byte == 0).any(|entry| entry == variable);
         (is_marked && pidfd_send_signal(process, Signal::KILL).is_ok()).then_some(())
     };
-    Some(ids.filter_map(|id| kill(&id)).count())
+    Some(ids.filter(|id| kill(id).is_some()).collect())
+}
+
+/// The environment of a process. One that executes a program has none for a moment, which may be
+/// long beside other load: waits for its end, or for the deadline.
+fn environment(id: Pid, deadline: Instant) -> Option<Vec<u8>> {
+    loop {
+        let environment = fs::read(format!("/proc/{id}/environ")).ok()?;
+        if !environment.is_empty() || has_none(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?) {
+            return Some(environment);
+        }
+        if Instant::now() > deadline {
+            return None;
+        }
+        sleep(ROUND);
+    }
+}
+
+/// Whether a process with this `/proc/PID/stat` has ended, or was given an empty environment.
+fn has_none(stat: &str) -> bool {
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap_or(0)..].split_whitespace().collect();
+    // The first one is the end of the second of all.
+    let field = |number: usize| fields.get(number - 2).copied().unwrap_or("0");
+    let (memory, begin, end) = (field(23), field(50), field(51));
+    memory == "0" || end != "0" && begin == end
+}
+
+/// Whether a killed process needs only a CPU to end.
+fn waits_for_cpu(id: Pid) -> bool {
+    Stat::of(id.as_raw_pid().unsigned_abs()).is_some_and(|stat| stat.waits_for_cpu())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_executes_a_program_has_an_environment_soon() {
+        let stat = |memory, begin, end| {
+            let fields = (24..50).map(|_| "7").collect::<Vec<_>>().join(" ");
+            format!("42 (a) b) R {}{memory} {fields} {begin} {end} 0\n", "7 ".repeat(19))
+        };
+        assert!(!has_none(&stat(4096, 0, 0)), "not yet");
+        assert!(!has_none(&stat(4096, 100, 200)), "by now");
+        assert!(has_none(&stat(4096, 100, 100)), "as it was asked to");
+        assert!(has_none(&stat(0, 0, 0)), "it has ended");
+    }
 }

@@ -12,15 +12,16 @@ use rustix::event::{Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
 use rustix::io::{read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitOptions, geteuid, setsid, waitpid};
+use rustix::process::{Pid, WaitOptions, geteuid, getpid, getppid, setsid, waitpid};
 use rustix::thread::set_name;
 
-use super::keeper::{close_all_but, every_signal, exit, now};
+use super::keeper::{NANOS, close_all_but, every_signal, exit, now};
 use crate::files::remove_unused;
 
-/// How long the users of a folder may take to end, and the time between two attempts to remove it.
+/// How long the users of a folder may take to end.
 const TIMEOUT: Duration = Duration::from_secs(3);
-const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// The shortest time between two attempts to remove it, in nanoseconds.
+const INTERVAL: i64 = 10_000_000;
 
 /// Acts when this process ends, however that happens, or when the value is dropped, in a process of
 /// its own.
@@ -42,7 +43,7 @@ impl Successor {
     pub fn removing(within: impl AsFd, name: &str, files: &[&str]) -> io::Result<Successor> {
         let (within, name) = (within.as_fd(), CString::new(name)?);
         let files: Vec<CString> = files.iter().map(|file| CString::new(*file)).collect::<Result<_, _>>()?;
-        Successor::start(Some(within), TIMEOUT, || remove_once(within, &name, &files))
+        Successor::start(Some(within), [TIMEOUT; 2], || remove_once(within, &name, &files))
     }
 
     /// Starts a process that removes a shared folder, if no other process uses it at that time. It
@@ -52,7 +53,7 @@ impl Successor {
     /// If it cannot be started.
     pub(crate) fn removing_shared(within: impl AsFd, name: &CStr) -> io::Result<Successor> {
         let within = within.as_fd();
-        Successor::start(Some(within), TIMEOUT, || remove_unused(within, name))
+        Successor::start(Some(within), [TIMEOUT; 2], || remove_unused(within, name))
     }
 
     /// Starts a process that acts, and repeats that until it returns true or this time has passed.
@@ -67,17 +68,19 @@ impl Successor {
         }
         // A panic must not get out into the copy of the caller that the other process has.
         let act = || catch_unwind(AssertUnwindSafe(&act)).unwrap_or(true);
-        Successor::start(None, timeout, act)
+        Successor::start(None, [timeout; 2], act)
     }
 
-    /// The action is repeated until it returns true, or this time has passed. If this process may
-    /// have several threads, it makes system calls and uses only its own memory: no lock, no
+    /// The action is repeated until it returns true, or the first time has passed. The second one
+    /// counts if this process was killed, so that it does not wait. If this process may have
+    /// several threads, the action makes system calls and uses only its own memory: no lock, no
     /// allocation. The other process keeps this descriptor open, and no other one.
     pub(super) fn start(
         kept: Option<BorrowedFd<'_>>,
-        timeout: Duration,
+        timeouts: [Duration; 2],
         act: impl Fn() -> bool,
     ) -> io::Result<Successor> {
+        let creator = getpid();
         let (end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         let (ready, starting) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut mask = every_signal();
@@ -87,7 +90,7 @@ impl Successor {
             libc::pthread_sigmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
             let process = libc::fork();
             if process == 0 {
-                succeed(kept, end.as_fd(), timeout, act);
+                succeed(creator, kept, end.as_fd(), timeouts, act);
             }
             let why = io::Error::last_os_error();
             libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
@@ -124,18 +127,29 @@ impl Drop for Successor {
 
 /// Waits for the end of the other process, and acts, unless it is told not to. `end` is that of the
 /// pipe that ends with the other process.
-fn succeed(kept: Option<BorrowedFd<'_>>, end: BorrowedFd<'_>, timeout: Duration, act: impl Fn() -> bool) -> ! {
+fn succeed(
+    creator: Pid,
+    kept: Option<BorrowedFd<'_>>,
+    end: BorrowedFd<'_>,
+    [beside, alone]: [Duration; 2],
+    act: impl Fn() -> bool,
+) -> ! {
     // As a keeper, it outlives whatever kills all processes named rowlock.
     let _ = set_name(c"successor");
     // Out of the group and the session of the other process, which may be killed as a whole.
     let _ = setsid();
     close_all_but([kept.unwrap_or(end), end]);
     let is_dismissed = retry_on_intr(|| read(end, &mut [0_u8])) != Ok(0);
-    let deadline = now() + timeout.as_nanos() as i64;
+    let begun = now();
     // Programs may still be ending.
-    while !is_dismissed && !act() && now() < deadline {
+    while !is_dismissed && !act() {
+        let timeout = if getppid() == Some(creator) { beside } else { alone };
+        if now() - begun > timeout.as_nanos() as i64 {
+            break;
+        }
         // Nothing becomes ready.
-        let _ = poll(&mut [], Some(&INTERVAL));
+        let pause = ((now() - begun) / 50).max(INTERVAL);
+        let _ = poll(&mut [], Some(&Timespec { tv_sec: pause / NANOS, tv_nsec: pause % NANOS }));
     }
     exit(0)
 }

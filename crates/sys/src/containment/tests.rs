@@ -1,4 +1,5 @@
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -233,7 +234,7 @@ fn a_successor_acts_until_it_is_done_unless_it_is_dismissed() {
     file.set_len(4).unwrap();
     let acts = crate::shared_memory::Mapping::new(&file, std::num::NonZeroUsize::new(4).unwrap()).unwrap();
     let acts = acts.get::<AtomicU32>(0).unwrap();
-    let start = || Successor::start(None, Duration::from_secs(60), || acts.fetch_add(1, SeqCst) == 2).unwrap();
+    let start = || Successor::start(None, [Duration::from_secs(60); 2], || acts.fetch_add(1, SeqCst) == 2).unwrap();
     start().dismiss();
     let successor = start();
     assert_eq!(acts.load(SeqCst), 0);
@@ -245,6 +246,39 @@ fn a_successor_acts_until_it_is_done_unless_it_is_dismissed() {
     // This program has several threads.
     let refused = Successor::acting(Duration::ZERO, || true).unwrap_err();
     assert!(refused.to_string().contains("several threads"), "{refused}");
+}
+
+#[test]
+fn a_successor_has_more_time_if_nothing_waits_for_it() {
+    let start = |file: &std::fs::File| {
+        let acts = std::cell::Cell::new(0);
+        let act = || {
+            acts.set(acts.get() + 1);
+            rustix::io::write(file, b".").unwrap();
+            acts.get() == 3
+        };
+        Successor::start(Some(file.as_fd()), [Duration::ZERO, Duration::from_secs(60)], act).unwrap()
+    };
+    testing::isolated_by(
+        |mut this| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            drop(start(file.as_file()));
+            let acts = || file.as_file().metadata().unwrap().len();
+            assert_eq!(acts(), 1);
+            let mut child = testing::Child::start_piped(this.env("FILE", file.path()));
+            while !child.read_line().contains("begun") {}
+            child.send(libc::SIGKILL);
+            while acts() < 3 {
+                std::thread::yield_now();
+            }
+        },
+        || {
+            let file = std::fs::File::options().append(true).open(std::env::var("FILE").unwrap()).unwrap();
+            let _successor = start(&file);
+            println!("begun");
+            std::thread::park();
+        },
+    );
 }
 
 /// The keepers among the descendants of a process.
