@@ -11,7 +11,7 @@ use std::time::Instant;
 use ::exec::{Launch, end_as};
 use cosched::pds::JobRequest;
 use cosched::placement::{Demand, DoesNotFit};
-use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError};
+use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError, block_requests_to_end};
 use cosched::topology::Topology;
 use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table, is_own_ancestor};
 use counters::{Environment, Region};
@@ -20,6 +20,7 @@ use policy::waiting::{Costs, WaitingRule};
 use policy::{CpuId, JobId, Span};
 use sys::containment::JobGroup;
 use sys::identity::Identity;
+use sys::signals::BlockedSignals;
 use sys::unnamed::UnnamedFile;
 
 use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
@@ -61,7 +62,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     }
     // Output that cannot be kept is a reason not to wait in the queue.
     let place = arguments.detach.then(|| session::Place::prepare(&plan.place)).transpose()?;
-    let agent = if is_part { None } else { Some(plan.enter_anywhere()?) };
+    let (agent, requests) = if is_part { (None, None) } else { plan.enter_anywhere()? };
     // It is dropped last: a job that does not start leaves the table when its ranks have ended.
     let mut turns = Turns { agent };
     let agent = turns.agent.as_ref();
@@ -92,7 +93,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();
     let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
-    let ranks = match Ranks::start(plan.starts(agent, cpus, path), &plan.io(), &groups, spawn) {
+    let ranks = match Ranks::start(plan.starts(agent, cpus, path), &plan.io(), &groups, requests, spawn) {
         Err(StartError::Asked(signal)) => {
             drop((session, turns));
             end_as(ExitStatus::from_raw(signal))
@@ -261,9 +262,13 @@ impl Plan<'_> {
         }
     }
 
-    /// Enters the job into the table of pds if that is there, or into that of this user.
-    fn enter_anywhere(&self) -> Result<Taker, Stop> {
-        let Some(client) = pds::find()? else { return self.enter().map(|agent| Taker::Own(Box::new(agent))) };
+    /// Enters the job into the table of pds if that is there, or into that of this user. Then it
+    /// blocks requests to end: this process has to leave the table itself.
+    fn enter_anywhere(&self) -> Result<(Option<Taker>, Option<BlockedSignals>), Stop> {
+        let Some(client) = pds::find()? else {
+            let requests = block_requests_to_end().or_failed()?;
+            return Ok((Some(Taker::Own(Box::new(self.enter()?))), Some(requests)));
+        };
         let &Prun { weight, how: gang, with, queue, memory, mechanism, .. } = self.arguments;
         let signals = StopChoice::By(StopMechanism::Signals);
         if let Some(mechanism) = mechanism.filter(|&mechanism| mechanism != signals) {
@@ -284,7 +289,8 @@ impl Plan<'_> {
             memory,
             first_number: spool::first_number(&self.place),
         };
-        client.enter(request, &mut InQueue).map(Taker::Served).map_err(pds::stop)
+        let served = client.enter(request, &mut InQueue).map_err(pds::stop)?;
+        Ok((Some(Taker::Served(served)), None))
     }
 
     /// Says so if turns are not as long as asked for.

@@ -169,7 +169,8 @@ impl Ranks {
     ///
     /// Raises the limit of descriptors of this process, and not that of ranks. Blocks the signals
     /// of [`forwarded`](sys::signals::forwarded) on the calling thread, which must be the only one,
-    /// and so on those that it starts later, as long as the ranks exist. Blocks until all have
+    /// and so on those that it starts later, as long as the ranks exist. If it has
+    /// [blocked requests](block_requests_to_end), it passes them on. Blocks until all ranks have
     /// executed their program.
     ///
     /// # Errors
@@ -179,9 +180,10 @@ impl Ranks {
         ranks: Vec<RankStart>,
         io: &Io,
         groups: &[&JobGroup],
+        requests: Option<BlockedSignals>,
         mut spawn: impl FnMut(u32, &mut Command) -> Result<Child, E>,
     ) -> Result<Ranks, StartError<E>> {
-        let signals = BlockedSignals::for_start()?;
+        let signals = BlockedSignals::for_start_after(requests)?;
         let count = ranks.len();
         let limit = Limit::raise();
         require_descriptors(count, limit)?;
@@ -237,9 +239,23 @@ impl Drop for Ranks {
     }
 }
 
-/// Fetches a blocked signal that has asked this process to end, unless it is ignored.
+/// Blocks the signals that ask this process to end, for [`Ranks::start`]: so it can undo what it
+/// has prepared.
+///
+/// # Errors
+/// If they cannot be blocked.
+pub fn block_requests_to_end() -> io::Result<BlockedSignals> {
+    BlockedSignals::new(&requests_to_end().collect::<Vec<_>>())
+}
+
+/// The signals that ask this process to end, without those that it ignores.
+fn requests_to_end() -> impl Iterator<Item = i32> {
+    REQUESTS_TO_END.into_iter().filter(|&number| !is_ignored(number))
+}
+
+/// Fetches a blocked signal that has asked this process to end.
 fn take_request_to_end() -> io::Result<Option<i32>> {
-    for number in REQUESTS_TO_END.into_iter().filter(|&number| !is_ignored(number)) {
+    for number in requests_to_end() {
         if take(number)? {
             return Ok(Some(number));
         }

@@ -99,6 +99,17 @@ impl BlockedSignals {
         BlockedSignals::new(&forwarded().chain([libc::SIGCHLD]).collect::<Vec<_>>())
     }
 
+    /// As [`for_start`](Self::for_start), for a thread that blocks some already: takes their place,
+    /// so that none acts meanwhile.
+    pub fn for_start_after(held: Option<BlockedSignals>) -> io::Result<BlockedSignals> {
+        let mut signals = BlockedSignals::for_start()?;
+        if let Some(held) = held {
+            let BlockedSignals { before, ignored_children, .. } = *std::mem::ManuallyDrop::new(held);
+            (signals.before, signals.ignored_children) = (before, ignored_children);
+        }
+        Ok(signals)
+    }
+
     /// Fetches the next signal; blocks until one arrives.
     pub fn next(&self) -> io::Result<Signal> {
         loop {

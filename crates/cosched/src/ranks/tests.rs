@@ -46,7 +46,7 @@ fn start(scripts: &[&str], io: &Io) -> Ranks {
     // The harness has begun a line.
     println!();
     let ranks = scripts.iter().map(|script| shell(script)).collect();
-    Ranks::start(ranks, io, &[], spawn).unwrap()
+    Ranks::start(ranks, io, &[], None, spawn).unwrap()
 }
 
 fn run(scripts: &[&str]) -> Ended {
@@ -164,7 +164,7 @@ fn ranks_do_not_share_an_output_file_and_none_starts_without_its_file() {
         let io = Io { output: Output::File(path.into()), ..Io::default() };
         let starts = (0..ranks).map(|_| shell("exit 0")).collect();
         let never = |_, _: &mut Command| -> io::Result<std::process::Child> { panic!("a rank was started") };
-        Ranks::start(starts, &io, &[], never).unwrap_err()
+        Ranks::start(starts, &io, &[], None, never).unwrap_err()
     };
     let shared = refused("/dev/null", 2);
     assert!(matches!(&shared, StartError::OneFile(path) if path == Path::new("/dev/null")), "{shared}");
@@ -178,7 +178,7 @@ fn if_one_rank_cannot_start_none_remains() {
         let mut ranks: Vec<RankStart> = (0..3).map(|_| shell("trap '' TERM; exec sleep 1000")).collect();
         ranks[1].command = Command::new("/nowhere/program");
         let mut started = Vec::new();
-        let failed = Ranks::start(ranks, &Io::default(), &[], |rank, command| {
+        let failed = Ranks::start(ranks, &Io::default(), &[], None, |rank, command| {
             let child = spawn(rank, command)?;
             started.push((rank, format!("/proc/{}", child.id())));
             Ok::<_, io::Error>(child)
@@ -191,10 +191,25 @@ fn if_one_rank_cannot_start_none_remains() {
 }
 
 #[test]
+fn a_request_to_end_that_was_blocked_before_ends_the_start_and_ranks_do_not_block_it() {
+    isolated_by(pass, || {
+        let requests = Some(block_requests_to_end().unwrap());
+        let ranks = Ranks::start(vec![shell("kill -TERM $$; exit 7")], &Io::default(), &[], requests, spawn).unwrap();
+        let ended = ranks.supervise(&mut (), None).unwrap();
+        assert_eq!(ended.ranks[0].signal(), Some(Signal::TERM.as_raw()));
+
+        let requests = Some(block_requests_to_end().unwrap());
+        kill_process(getpid(), Signal::TERM).unwrap();
+        let asked = Ranks::start(vec![shell("exec sleep 1000")], &Io::default(), &[], requests, spawn);
+        assert!(matches!(asked, Err(StartError::Asked(15))), "{asked:?}");
+    });
+}
+
+#[test]
 fn a_request_to_end_before_all_ranks_have_started_ends_the_start() {
     isolated_by(pass, || {
         let ranks = [0, 1].map(|_| shell("exec sleep 1000")).into();
-        let asked = Ranks::start(ranks, &Io::default(), &[], |rank, command| {
+        let asked = Ranks::start(ranks, &Io::default(), &[], None, |rank, command| {
             let started = spawn(rank, command);
             if rank == 0 {
                 kill_process(getpid(), Signal::INT).unwrap();
@@ -214,12 +229,12 @@ fn ranks_run_on_their_cpus() {
         let rank =
             |cpu: &u32| RankStart { cpus: Some(vec![*cpu]), ..shell("grep Cpus_allowed_list /proc/self/status") };
         let ranks = allowed.iter().map(rank).collect();
-        Ranks::start(ranks, &io, &[], spawn).unwrap().supervise(&mut (), None).unwrap();
+        Ranks::start(ranks, &io, &[], None, spawn).unwrap().supervise(&mut (), None).unwrap();
         for (rank, cpu) in allowed.iter().enumerate() {
             let found = fs::read_to_string(place.path().join(rank.to_string())).unwrap();
             assert_eq!(found.trim(), format!("Cpus_allowed_list:\t{cpu}"));
         }
-        let missing = Ranks::start(vec![rank(&u32::MAX)], &io, &[], spawn).unwrap_err();
+        let missing = Ranks::start(vec![rank(&u32::MAX)], &io, &[], None, spawn).unwrap_err();
         assert!(matches!(missing, StartError::Bind { rank: 0, .. }), "{missing}");
     });
 }
@@ -471,7 +486,7 @@ fn ranks_may_have_more_descriptors_together_than_the_soft_limit_which_each_has()
         let ended = run(&["[ $(ulimit -n) = 40 ]"; 20]);
         assert_eq!(ended.exit_code(), 0);
         set(Some(64), Some(64));
-        let refused = Ranks::start((0..20).map(|_| shell("")).collect(), &Io::default(), &[], spawn).unwrap_err();
+        let refused = Ranks::start((0..20).map(|_| shell("")).collect(), &Io::default(), &[], None, spawn).unwrap_err();
         assert!(matches!(refused, StartError::Descriptors { ranks: 20, allowed: 64, .. }), "{refused}");
         assert!(refused.to_string().contains("ulimit -Hn"), "{refused}");
     });
