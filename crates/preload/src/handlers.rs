@@ -92,7 +92,8 @@ pub(crate) fn count() -> u64 {
 
 /// Whether a handler may have run since so many had. If not, none has. Preserves `errno`.
 pub(crate) fn may_have_run(since: u64) -> bool {
-    // A program that has forbidden itself system calls may not ask for handlers.
+    // A program that has forbidden itself system calls may not ask for handlers. A filter from
+    // before it began is mostly that of a container, which lets programs do that.
     count() != since || TOO_MANY.load(Relaxed) || sandbox::is_requested() || preserve_errno(has_uncounted)
 }
 

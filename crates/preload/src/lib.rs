@@ -51,6 +51,7 @@ mod sandbox;
 mod semaphore;
 mod settings;
 mod site;
+mod sockets;
 mod steps;
 mod stops;
 mod team;
@@ -80,6 +81,7 @@ extern "C" fn begin() {
         handlers::real::resolve();
         mutex::real::resolve();
         semaphore::real::resolve();
+        sockets::real::resolve();
         stops::real::resolve();
     });
 }

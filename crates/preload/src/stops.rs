@@ -11,8 +11,7 @@
 //! the repeated call lets them through again, as `epoll_pwait` does in one step. The others are
 //! repeated for a [second](STEP) at most, and then it is checked again.
 //!
-//! Sockets with SO_RCVTIMEO or SO_SNDTIMEO are not here: their calls have no timeout that could be
-//! the remaining one.
+//! Calls on sockets with SO_RCVTIMEO or SO_SNDTIMEO are [elsewhere](crate::sockets).
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -40,7 +39,7 @@ real_symbols! {
 const STEP: Duration = Duration::from_secs(1);
 
 /// The beginning of a call.
-struct Begun {
+pub(crate) struct Begun {
     errno: c_int,
     handlers: u64,
     /// `None` if the call has no timeout.
@@ -49,36 +48,36 @@ struct Begun {
 
 /// The time until which a repeated call waits. `None` if it has no timeout.
 #[derive(Clone, Copy)]
-struct Until(Option<Instant>);
+pub(crate) struct Until(Option<Instant>);
 
 impl Begun {
-    fn now(has_timeout: bool) -> Begun {
+    pub(crate) fn now(has_timeout: bool) -> Begun {
         Begun { errno: errno(), handlers: handlers::count(), at: has_timeout.then(Instant::now) }
     }
 
     /// Whether only a stop has ended the call that had this result.
-    fn is_stopped(&self, result: c_int) -> bool {
-        result < 0 && errno() == EINTR && !handlers::may_have_run(self.handlers)
+    pub(crate) fn is_stopped<R: PartialOrd + From<i8>>(&self, result: R) -> bool {
+        result < R::from(0) && errno() == EINTR && !handlers::may_have_run(self.handlers)
     }
 
     /// The result of a repeated call. One that succeeds leaves `errno` as it was before the first
     /// one.
-    fn ended(&self, result: c_int) -> c_int {
-        if result >= 0 {
+    pub(crate) fn ended<R: PartialOrd + From<i8>>(&self, result: R) -> R {
+        if result >= R::from(0) {
             set_errno(self.errno);
         }
         result
     }
 
     /// The end of a call with this timeout.
-    fn until(&self, timeout: Option<Duration>) -> Until {
+    pub(crate) fn until(&self, timeout: Option<Duration>) -> Until {
         Until(self.at.zip(timeout).and_then(|(at, timeout)| at.checked_add(timeout)))
     }
 }
 
 impl Until {
     /// The time that remains.
-    fn remaining(self) -> Option<Duration> {
+    pub(crate) fn remaining(self) -> Option<Duration> {
         self.0.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
@@ -93,7 +92,7 @@ unsafe fn timeout_at(timeout: *const timespec) -> Option<Duration> {
     Some(Duration::new(timeout.tv_sec.try_into().ok()?, timeout.tv_nsec.try_into().ok()?))
 }
 
-fn to_timespec(time: Duration) -> timespec {
+pub(crate) fn to_timespec(time: Duration) -> timespec {
     timespec { tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
 }
 
@@ -106,7 +105,7 @@ fn to_millis(time: Duration) -> c_int {
 ///
 /// A thread that is cancelled in the call, or leaves a handler by a jump, has the mask of the call,
 /// as in the first one.
-fn repeat_with_mask(begun: &Begun, mask: *const sigset_t, call: impl Fn(*const sigset_t) -> c_int) -> c_int {
+pub(crate) fn repeat_with_mask(begun: &Begun, mask: *const sigset_t, call: impl Fn(*const sigset_t) -> c_int) -> c_int {
     let (mut all, mut before) = (MaybeUninit::<sigset_t>::uninit(), MaybeUninit::<sigset_t>::uninit());
     // SAFETY: there is room for both, which are initialized before their use.
     unsafe {

@@ -192,12 +192,6 @@ static void handle_in_a_child(void) {
     printf("%d\n", handled);
 }
 
-static void in_a_job(const char *name) {
-    CHECK(setenv("ROWLOCK_JOB", "1", 1) == 0 && unsetenv("NAPS") == 0);
-    execl("/proc/self/exe", "interruptions", name, NULL);
-    CHECK(!"executed");
-}
-#define IN_A_JOB(name) static void name##_in_a_job(void) { in_a_job(#name); }
 IN_A_JOB(results)
 IN_A_JOB(handlers_end_calls)
 IN_A_JOB(cancel)

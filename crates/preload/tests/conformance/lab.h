@@ -65,3 +65,12 @@ static inline void *end(pthread_t thread) {
 static inline void end_cancelled(pthread_t thread) {
     CHECK(end(thread) == PTHREAD_CANCELED);
 }
+
+/* The same case in a job of `rowlock prun`. Naps end there: their handler would be counted at a
+ * step. */
+static inline void in_a_job(const char *name) {
+    CHECK(setenv("ROWLOCK_JOB", "1", 1) == 0 && unsetenv("NAPS") == 0);
+    execl("/proc/self/exe", "case", name, NULL);
+    CHECK(!"executed");
+}
+#define IN_A_JOB(name) static void name##_in_a_job(void) { in_a_job(#name); }

@@ -167,6 +167,49 @@ const INTERRUPTIONS: Family = Family {
     ],
 };
 
+const SOCKETS: Family = Family {
+    source: "sockets",
+    compiler: &["cc"],
+    launcher: &[],
+    calls: &[
+        "recv",
+        "__recv_chk",
+        "recvfrom",
+        "__recvfrom_chk",
+        "recvmsg",
+        "recvmmsg",
+        "read",
+        "__read_chk",
+        "readv",
+        "accept",
+        "accept4",
+        "send",
+        "sendto",
+        "sendmsg",
+        "sendmmsg",
+        "write",
+        "writev",
+        "connect",
+        "setsockopt",
+    ],
+    promises: &[
+        ("results and errors", &["results", "errors", "parts"]),
+        ("handlers", &["handlers_end_calls", "handlers_leave_by_jumps"]),
+        ("cancellation", &["cancel"]),
+        (
+            "the same in jobs of `rowlock prun`",
+            &[
+                "results_in_a_job",
+                "errors_in_a_job",
+                "parts_in_a_job",
+                "handlers_end_calls_in_a_job",
+                "handlers_leave_by_jumps_in_a_job",
+                "cancel_in_a_job",
+            ],
+        ),
+    ],
+};
+
 const GOMP_TEAMS: Family = Family {
     source: "openmp",
     compiler: &["gcc", "-fopenmp"],
@@ -312,6 +355,7 @@ families! {
     fn yields_and_loaded_libraries_keep_their_promises() of OTHERS;
     fn sandboxes_keep_their_promises() of SANDBOXES;
     fn interrupted_calls_keep_their_promises() of INTERRUPTIONS;
+    fn calls_on_sockets_keep_their_promises() of SOCKETS;
     fn teams_of_gcc_keep_their_promises() of GOMP_TEAMS;
     fn tasks_of_gcc_keep_their_promises() of GOMP_TASKS;
     #[ignore = "needs clang with OpenMP; `./check --full` runs it"]

@@ -1,11 +1,13 @@
 /* Waits in one call, and prints its result. `waits CALL TIMEOUT [OPTION]`: the timeout is in
- * milliseconds, and -1 is none. A line on standard input ends the wait. SIGUSR2 has a handler, if
- * the option is one of these:
+ * milliseconds, and -1 is none. For sockets it is a long one then, because stops end their calls
+ * only if there is one. A line on standard input ends the wait. SIGUSR2 has a handler, if the
+ * option is one of these:
  * - `counted`: it is installed by `sigaction`, and others have been there before;
  * - `once`: it is installed by `sysv_signal`, so it is gone when it has run;
  * - `unseen`: it is installed by a system call;
  * - `forked`: as `counted`, and a child of the process waits. */
 #include "../programs/sources/check.h"
+#include "../common/sockets.h"
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,6 +16,8 @@
 #include <sys/syscall.h>
 
 static const char *call;
+/* If it is a call on a socket. */
+static const SocketCall *socket_call;
 static int event, epoll, semaphores, handled;
 static volatile int is_told;
 
@@ -62,6 +66,7 @@ static void *end_the_wait(void *unused) {
         is_told = 1;
         if (is("semop") || is("semtimedop")) CHECK(semop(semaphores, &post, 1) == 0);
         else if (is("sigwaitinfo") || is("sigtimedwait")) CHECK(kill(getpid(), SIGUSR1) == 0);
+        else if (socket_call) let_go_on(socket_call->kind);
         else CHECK(write(event, &one, sizeof one) == sizeof one);
     }
     return unused;
@@ -76,6 +81,7 @@ static int wait_for_it(int timeout) {
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
     errno = 0;
+    if (socket_call) return socket_call->make();
     if (is("epoll_wait")) return epoll_wait(epoll, events, 2, timeout);
     if (is("epoll_pwait")) return epoll_pwait(epoll, events, 2, timeout, &none);
     if (is("epoll_pwait2")) return epoll_pwait2(epoll, events, 2, limit, &none);
@@ -110,6 +116,9 @@ int main(int words, char **arguments) {
     CHECK((event = eventfd(0, 0)) >= 0 && (epoll = epoll_create1(0)) >= 0);
     CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, event, &wanted) == 0);
     CHECK((semaphores = semget(IPC_PRIVATE, 1, 0600)) >= 0);
+    int timeout = atoi(arguments[2]);
+    for (int i = 0; i < SOCKET_CALL_COUNT; i++) if (is(socket_calls[i].name)) socket_call = &socket_calls[i];
+    if (socket_call) make_sockets(socket_call->kind, timeout < 0 ? 1000000 : timeout);
     pthread_t thread;
     OK(pthread_create(&thread, NULL, end_the_wait, NULL));
     /* With a mask, the signal arrives only in the call. */
@@ -117,7 +126,6 @@ int main(int words, char **arguments) {
     sigaddset(&signals, SIGUSR1);
     if (is("epoll_pwait") || is("epoll_pwait2")) sigaddset(&signals, SIGUSR2);
     OK(pthread_sigmask(SIG_SETMASK, &signals, NULL));
-    int timeout = atoi(arguments[2]);
     struct timespec until = after_ms(CLOCK_MONOTONIC, timeout);
     int result = wait_for_it(timeout), error = errno;
     int is_early = timeout >= 0 && !is_told && !is_past(CLOCK_MONOTONIC, until);
