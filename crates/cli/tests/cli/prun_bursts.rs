@@ -22,29 +22,38 @@ for job in $jobs; do wait $job; echo $?; done
 "#;
 
 #[test]
+fn thirty_jobs_from_six_shells_end_as_they_should_and_leave_nothing() {
+    testing::for_each_seed(1, |seed| burst(6, seed));
+}
+
+#[test]
+#[ignore = "takes a while; ./check --full runs it"]
 fn a_hundred_jobs_from_twenty_shells_end_as_they_should_and_leave_nothing() {
-    testing::for_each_seed(1, |seed| {
-        let (table, mut draws) = (Table::new(), Draws(seed));
-        let family = Family::new(&format!("a burst in {}", table.place().display()));
-        let start = |draws: &mut Draws| {
-            let (ranks, how) = (["1", "2", "3"][draws.below(3)], ["adaptive", "strict", "none"][draws.below(3)]);
-            let mut command = testing::command("sh");
-            command.args(["-c", SHELL, "sh", env!("CARGO_BIN_EXE_rowlock"), "prun", "--wait", "none"]);
-            command.args(["-n", ranks, "--how", how, "--cpus", cpu(), "--slice", "5 ms"]);
-            command.env("ROWLOCK_TABLE", table.place());
-            family.adopt(&mut command);
-            Child::start(&mut command)
-        };
-        let shells: Vec<Child> = (0..20).map(|_| start(&mut draws)).collect();
-        for shell in shells {
-            let output = shell.wait().expect_success().expect_stdout("0\n1\n2\n3\n4\n");
-            let is_known = |line: &str| line.contains("has failed");
-            assert!(output.stderr.lines().all(is_known), "{output}");
-        }
-        until(|| family.members().is_empty());
-        assert_eq!(table.jobs(), [""; 0]);
-        table.expect_gone();
-    });
+    testing::for_each_seed(1, |seed| burst(20, seed));
+}
+
+/// Starts five jobs from each of these shells, all at once.
+fn burst(shells: u32, seed: u64) {
+    let (table, mut draws) = (Table::new(), Draws(seed));
+    let family = Family::new(&format!("a burst in {}", table.place().display()));
+    let start = |draws: &mut Draws| {
+        let (ranks, how) = (["1", "2", "3"][draws.below(3)], ["adaptive", "strict", "none"][draws.below(3)]);
+        let mut command = testing::command("sh");
+        command.args(["-c", SHELL, "sh", env!("CARGO_BIN_EXE_rowlock"), "prun", "--wait", "none"]);
+        command.args(["-n", ranks, "--how", how, "--cpus", cpu(), "--slice", "5 ms"]);
+        command.env("ROWLOCK_TABLE", table.place());
+        family.adopt(&mut command);
+        Child::start(&mut command)
+    };
+    let shells: Vec<Child> = (0..shells).map(|_| start(&mut draws)).collect();
+    for shell in shells {
+        let output = shell.wait().expect_success().expect_stdout("0\n1\n2\n3\n4\n");
+        let is_known = |line: &str| line.contains("has failed");
+        assert!(output.stderr.lines().all(is_known), "{output}");
+    }
+    until(|| family.members().is_empty());
+    assert_eq!(table.jobs(), [""; 0]);
+    table.expect_gone();
 }
 
 /// The time that a process has had on CPUs, in ticks.

@@ -224,6 +224,7 @@ fn alternating(phase: Span, meetings: u64) -> Message {
 }
 
 #[test]
+#[ignore = "takes a while; ./check --full runs it"]
 fn jobs_that_spin_and_wait_in_phases_do_as_much_as_by_the_better_of_no_turns_and_strict_ones() {
     for (phase, meetings, seeds) in [(ms(100), 4_000, 4), (ms(1_000), 20_000, 4), (ms(10_000), 120_000, 2)] {
         // The phases are drawn, but they are the same by all policies.

@@ -181,6 +181,7 @@ fn linux_2_4_at_the_size_of_the_paper_agrees_with_the_reference() {
 /// bound to one of them. The first begins an epoch whenever it is spent on the other CPU, so that
 /// it is never spent on this one.
 #[test]
+#[ignore = "takes a while; ./check --full runs it"]
 fn a_bound_job_that_endless_epochs_starve_is_starved_in_both() {
     let us = Span::from_micros;
     let linux_2_4 = Linux24 { allocation: 15, penalty: 12, bonus: 3, threshold: 3, tail: false, ..Linux24::default() };
