@@ -261,7 +261,7 @@ fn what_is_no_request_hurts_only_its_sender() {
 
 /// Sends a call to pds, and returns its answer.
 fn ask(stream: &mut UnixStream, call: &str) -> String {
-    writeln!(stream, "{{\"version\":1,\"content\":{call}}}").unwrap();
+    writeln!(stream, "{{\"version\":{},\"content\":{call}}}", cosched::pds::VERSION).unwrap();
     let mut answer = String::new();
     BufReader::new(&*stream).read_line(&mut answer).unwrap();
     answer

@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_ended_after_an_answer_that_makes_no_sense() {
-        for answers in ["hello\n", "{\"version\":1,\"content\":{\"entered\":1}}\n"] {
+        for answers in ["hello\n", "{\"version\":2,\"content\":{\"entered\":1}}\n"] {
             let (own, mut other) = UnixStream::pair().unwrap();
             other.write_all(answers.as_bytes()).unwrap();
             // These would be answers to the next questions.

@@ -14,8 +14,8 @@ use crate::process_list::PLACES;
 use crate::state::State;
 use crate::table::Measured;
 
-/// The version of the messages.
-pub const VERSION: u32 = 1;
+/// The version of the messages. Each change of a message needs another one.
+pub const VERSION: u32 = 2;
 /// The longest message to pds, in bytes: the CPUs of the largest machines fit.
 pub(super) const LONGEST_CALL: u64 = 1 << 20;
 /// The longest message to a client: a table fits.
@@ -318,14 +318,24 @@ pub(super) mod tests {
     fn long_old_and_strange_messages_are_refused_with_a_reason() {
         let why = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
         assert_eq!(why(&vec![b'['; LONGEST_CALL as usize]), "its message is longer than 1048576 bytes");
-        let version = "its messages are of version 2, and those of this rowlock of version 1";
-        assert_eq!(why(b"{\"version\":2,\"other\":[]}\n"), version);
-        for strange in ["\n", "7\n", "{}\n", "{\"version\":1}\n", "{\"version\":1,\"content\":\"fly\"}\n"] {
+        let version = "its messages are of version 1, and those of this rowlock of version 2";
+        assert_eq!(why(b"{\"version\":1,\"other\":[]}\n"), version);
+        for strange in ["\n", "7\n", "{}\n", "{\"version\":2}\n", "{\"version\":2,\"content\":\"fly\"}\n"] {
             assert!(why(strange.as_bytes()).starts_with("its message makes no sense: "), "{strange}");
         }
-        let more = "{\"version\":1,\"content\":\"table\",\"more\":1}\n";
+        let more = "{\"version\":2,\"content\":\"table\",\"more\":1}\n";
         assert!(why(more.as_bytes()).contains("unknown field"));
-        assert_eq!(why(b"{\"version\":1,\"content\":\"table\"}"), "it has ended the connection");
+        assert_eq!(why(b"{\"version\":2,\"content\":\"table\"}"), "it has ended the connection");
+    }
+
+    #[test]
+    fn a_change_of_a_message_needs_another_version() {
+        let request = "{\"version\":2,\"content\":{\"enter\":{\"command\":\"\",\"ranks\":2,\"demand\":{\"ranks\":2,\
+                       \"cells_per_rank\":null,\"shape\":{\"columns\":2,\"rows\":1}},\"cpus\":[0,1],\"has_quota\":false,\
+                       \"weight\":1,\"gang\":\"Strict\",\"with\":1,\"waits_for_cells\":false,\"memory\":null,\
+                       \"first_number\":1}}}\n";
+        let call = Call::Enter(Box::new(JobRequest { command: String::new(), ..self::request() }));
+        assert_eq!(String::from_utf8(line(call)).unwrap(), request);
     }
 
     #[test]
