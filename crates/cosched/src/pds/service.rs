@@ -483,7 +483,9 @@ mod tests {
     fn requests_that_make_no_sense_get_a_sentence_and_do_not_end_the_service_of_others() {
         let place = tempfile::tempdir().unwrap();
         let old = "{\"version\":1,\"content\":\"table\"}\n";
-        for (message, why) in [("GET / HTTP/1.1\n", "its message makes no sense"), (old, "its messages are of version 1")] {
+        for (message, why) in
+            [("GET / HTTP/1.1\n", "its message makes no sense"), (old, "its messages are of version 1")]
+        {
             let (answer, _) = connect(place.path(), OWNER, |mut stream| {
                 stream.write_all(message.as_bytes()).unwrap();
                 let answer: Answer = receive(&mut BufReader::new(&stream), LONGEST_CALL).unwrap();
