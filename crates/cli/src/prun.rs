@@ -1,5 +1,6 @@
 //! `rowlock prun`: starts a parallel job that shares this machine with others in turns.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -83,6 +84,9 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let cpus = plan.cpus(&topology, cells);
     if arguments.report_bindings {
         print_message(plan.bindings(cpus.as_deref()));
+    }
+    if let Some(warning) = plan.sharing(cpus.as_deref()) {
+        print_message(format_args!("rowlock: {warning}"));
     }
     let job = agent.map(Taker::job);
     let detached = place.zip(job).map(|(place, job)| (place, job, Record::new(plan.command(), plan.ranks())));
@@ -418,6 +422,20 @@ impl Plan<'_> {
         }
     }
 
+    /// A warning if there are fewer CPUs than ranks, which wait as they were written. Two ranks that
+    /// spin do 0.03 of their work on one CPU.
+    fn sharing(&self, cpus: Option<&[Vec<u32>]>) -> Option<String> {
+        let ranks = cpus.filter(|_| matches!(self.arguments.wait, Wait::AsWritten))?;
+        let cpus = ranks.iter().flatten().collect::<BTreeSet<_>>().len();
+        (cpus < ranks.len()).then(|| {
+            let cpus = report::words::counted(cpus as u64, "CPU");
+            format!(
+                "{} ranks share {cpus}: with `--wait none`, those that spin for another one keep it from running",
+                ranks.len()
+            )
+        })
+    }
+
     /// A text that says which ranks would be started, and where.
     fn describe(&self) -> Result<String, Stop> {
         let topology = &self.topology();
@@ -427,6 +445,7 @@ impl Plan<'_> {
         let (ranks, mesh) = (report::words::counted(self.ranks().into(), "rank"), topology.mesh());
         let mut text = format!("would start {ranks} of `{}` on a mesh of {mesh} cores\n", self.command());
         text += &self.bindings(cpus.as_deref()).replace("rowlock: ", "");
+        text.extend(self.sharing(cpus.as_deref()).map(|warning| format!("\n{warning}")));
         Ok(text + "\n")
     }
 }
