@@ -90,8 +90,9 @@ fn terminal_width() -> Option<usize> {
 
 /// Sends a signal to the agent of a job, which passes it on to all ranks.
 pub(crate) fn kill(arguments: &Kill) -> Result<(), Stop> {
-    let (state, _) = look()?.ok_or(StateError::Unknown(arguments.job)).or_input()?;
-    let job = state.job(arguments.job).or_input()?;
+    let table = look()?;
+    let found = table.as_ref().and_then(|(state, _)| state.job(arguments.job).ok());
+    let job = found.ok_or_else(|| absent(arguments.job))?;
     let own = geteuid();
     if let Some(user) = job.user().filter(|&user| !own.is_root() && user != own.as_raw()) {
         return Err(Stop::Input(anyhow!("job {} belongs to user {user}", arguments.job)));
@@ -130,10 +131,21 @@ fn change(job: JobId, change: Change) -> Result<(), Stop> {
         return client.change(job, change).map_err(pds::stop);
     }
     let table = Table::find(&cosched::place()).or_failed()?;
-    match table.ok_or(StateError::Unknown(job)).or_input()?.update(|state, now| change.apply(state, job, now)) {
+    match table.ok_or_else(|| absent(job))?.update(|state, now| change.apply(state, job, now)) {
+        Err(AgentError::State(StateError::Unknown(job))) => Err(absent(job)),
         Err(AgentError::State(why)) => Err(Stop::Input(why.into())),
         done => done.or_failed(),
     }
+}
+
+/// Why a job is not in the table: a detached one that has ended is listed nevertheless.
+fn absent(job: JobId) -> Stop {
+    let place = std::path::absolute(cosched::place()).ok();
+    let record = place.and_then(|place| Spool::find(&place)?.record(job));
+    if record.is_some_and(|record| !matches!(record.end(), End::None)) {
+        return Stop::Input(anyhow!("job {job} has ended; `rowlock attach {job}` shows its output"));
+    }
+    Stop::Input(StateError::Unknown(job).into())
 }
 
 /// The table of pds if that is there, or that of this user.
@@ -147,7 +159,6 @@ pub(crate) fn look() -> Result<Option<(Arc<State>, Measured)>, Stop> {
 /// All jobs, as `rowlock jobs` prints them.
 #[derive(Serialize)]
 struct List {
-    schema_version: u32,
     /// How long a turn lasts.
     slice_ns: Option<u64>,
     jobs: Vec<Row>,
@@ -212,7 +223,7 @@ impl List {
         let ended: Vec<(Identity, Row)> = spool().into_iter().filter_map(ended).collect();
         let Some((state, Measured { times, shares })) = &table else {
             let jobs = ended.into_iter().map(|(_, row)| row).collect();
-            return Ok(List { schema_version: 1, slice_ns: None, jobs, switches: None });
+            return Ok(List { slice_ns: None, jobs, switches: None });
         };
         // Another table may have given the same number to a job.
         let has_ended =
@@ -233,7 +244,7 @@ impl List {
             skew_median_ns: nanos(skew.median),
             skew_90_percent_ns: nanos(skew.of_90_percent),
         });
-        Ok(List { schema_version: 1, slice_ns: Some(state.slice().as_nanos()), jobs: rows, switches })
+        Ok(List { slice_ns: Some(state.slice().as_nanos()), jobs: rows, switches })
     }
 
     /// A text, whose lines have at most so many characters.
@@ -398,6 +409,12 @@ mod tests {
         };
         state.enter(&entering, cosched::now()).unwrap();
         (Arc::new(state), Measured::default())
+    }
+
+    #[test]
+    fn the_list_for_programs_says_its_version_once() {
+        let list = List::of(|| Ok(Some(table())), Vec::new).unwrap();
+        assert_eq!(report::json::render(&list).unwrap().matches("schema_version").count(), 1);
     }
 
     fn states(list: &List) -> Vec<&'static str> {

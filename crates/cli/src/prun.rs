@@ -16,6 +16,7 @@ use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, Start
 use cosched::topology::Topology;
 use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table, is_own_ancestor};
 use counters::{Environment, Region};
+use policy::gang::Gang;
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
 use policy::waiting::{Costs, WaitingRule};
 use policy::{CpuId, JobId, Span};
@@ -174,6 +175,12 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     fn new(arguments: &Prun) -> Result<Plan<'_>, Stop> {
+        if (arguments.mechanism, arguments.how) == (Some(StopChoice::Hint), Gang::Moderate) {
+            return Err(Stop::Input(anyhow::anyhow!(
+                "--mechanism hint: with --how moderate, a job is lowered in the turns of others, and does not give way by \
+                 itself"
+            )));
+        }
         let permitted = permitted(arguments)?;
         // Both are paths in the folder of the caller.
         let place = absolute(&cosched::place())?;
@@ -208,6 +215,10 @@ impl Plan<'_> {
             )),
             _ => None,
         };
+        let most = Topology::of_this_machine(&permitted).cells_of(&permitted).len();
+        if let (Some(cores), None) = (arguments.cores.filter(|&cores| cores as usize > most), &unbound) {
+            return Err(Stop::Input(anyhow::anyhow!("-c {cores}: the permitted CPUs have only {most} cores")));
+        }
         Ok(Plan { arguments, launches, programs, permitted, quota, unbound, place, output, program: None })
     }
 

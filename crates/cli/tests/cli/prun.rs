@@ -179,6 +179,8 @@ fn bad_input_is_explained_and_leaves_nothing() {
         (&["prun", "-n", "0", "--", "true"][..], 2, "0 is not in 1..=65536"),
         (&["prun", "-n", "70000", "--", "true"], 2, "65536"),
         (&["prun", "--mesh", "9999x1", "--", "true"], 2, "does not fit"),
+        (&["prun", "-c", "9999", "--", "true"], 2, "-c 9999: the permitted CPUs have only"),
+        (&["prun", "--mechanism", "hint", "--how", "moderate", "--", "true"], 2, "does not give way by itself"),
         (&["prun", "--slice", "1 ms", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
         (&["prun", "--slice", "11 s", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
         (&["prun", "--slice", "20", "--", "true"], 2, "missing unit"),

@@ -69,6 +69,11 @@ fn the_end_of_a_job_is_kept_and_its_number_not_used_again() {
     until(|| job(&table, &number).is_some_and(|job| job["state"] == "ended"));
     assert_eq!((&job(&table, &number).unwrap()["exit_code"]), 3);
     testing::run(&mut table.rowlock(&["jobs"])).expect_success().expect_stdout("ended: 3");
+    for change in [&["kill"][..], &["hold"], &["set", "--weight", "2"]] {
+        testing::run(table.rowlock(change).arg(&number))
+            .expect_exit(2)
+            .expect_stderr("job 1 has ended; `rowlock attach 1`");
+    }
     table.expect_gone();
     let output = testing::run(&mut table.rowlock(&["prun", "--", "sh", "-c", "echo $ROWLOCK_JOB"]));
     assert_eq!(output.expect_success().stdout, "2\n");
