@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     stack::with_room(command)
 }
 
-/// What this process was started for.
+/// Runs the command that this process was started for.
 fn command() -> ExitCode {
     // The processes of host jobs run this program.
     host::child::run_if_asked();

@@ -243,7 +243,7 @@ struct Log;
 
 impl Log {
     fn log(&self, message: Arguments<'_>) {
-        // What clients have sent is in it.
+        // It contains text of clients.
         let escaped: String = message.to_string().chars().flat_map(escape).collect();
         print_message(format_args!("rowlock pds: {escaped}"));
     }

@@ -328,7 +328,7 @@ struct Watch<'a> {
     /// When the job's processes were last listed, and when they were last observed.
     listed: Option<Instant>,
     observed: Option<Instant>,
-    /// What the job does out of its turn if it is not stopped, and what its threads have done.
+    /// Watches the job out of its turn, if it is not stopped.
     hints: HintWatch,
     beside: Observer,
     /// When it last looked whether all other agents are alive.

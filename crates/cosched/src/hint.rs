@@ -23,7 +23,7 @@ const TICK: Span = Span::from_millis(4);
 /// How long a job is stopped before it gets another chance.
 const FIRST_PAUSE: Span = Span::from_millis(1_000);
 
-/// What a job does out of its turn.
+/// A watch over a job out of its turn.
 #[derive(Debug)]
 pub(crate) struct HintWatch {
     /// When the turn of others has begun, and how many there have been. `None` in the own turn.
@@ -36,7 +36,7 @@ pub(crate) struct HintWatch {
     pause: Span,
 }
 
-/// What to do at a look at a job.
+/// The next step after a look at a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Nothing.

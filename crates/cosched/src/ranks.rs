@@ -41,7 +41,7 @@ pub const RANKS: &str = "ROWLOCK_RANKS";
 const DESCRIPTORS_OF_RANK: u64 = 8;
 const OTHER_DESCRIPTORS: u64 = 24;
 
-/// What stands for the rank in the name of an output file.
+/// This stands for the rank in the name of an output file.
 const PLACE_OF_RANK: &[u8] = b"%r";
 
 /// A rank to start.

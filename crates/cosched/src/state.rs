@@ -226,7 +226,7 @@ impl State {
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
-    /// What a user may see of it: the commands of others are missing.
+    /// The table as a user may see it: the commands of others are missing.
     #[must_use]
     pub(crate) fn shown_to(&self, user: u32) -> State {
         let mut shown = self.clone();

@@ -40,7 +40,7 @@ impl Share {
     }
 }
 
-/// What an agent knows of the turns of its job.
+/// The knowledge of an agent about the turns of its job.
 #[derive(Debug, Default)]
 pub(crate) struct TurnUse {
     idling: Idling,

@@ -97,7 +97,7 @@ pub(crate) struct Measured {
     /// right to make control groups]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// What is evicted from the page cache before each run [default: files]
+    /// Evict this from the page cache before each run [default: files]
     #[arg(long, value_enum)]
     pub(crate) evict: Option<Evict>,
 }

@@ -1,4 +1,4 @@
-//! What lets a job take turns: an agent of this process, or one of `rowlock pds`.
+//! The agent that lets a job take turns: one of this process, or one of `rowlock pds`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -93,7 +93,7 @@ pub(crate) fn errors_are_explained(stderr: &str) -> bool {
 /// How long the end of a job may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What the commands may write in their folder.
+/// The files that the commands may write in their folder.
 const OUTPUTS: [&str; 4] = ["out", "sorted", "trace", "results"];
 
 impl Subject {
@@ -313,7 +313,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.end_job();
-        // What would remove them is not killed.
+        // The process that would remove them is not killed.
         let started = Instant::now();
         while !names(self.table.path()).is_empty() && started.elapsed() < LIMIT {
             sleep(Duration::from_millis(1));

@@ -162,7 +162,7 @@ fn kill(subject: &Subject, seed: u64) -> (Duration, String) {
     (time, what)
 }
 
-/// What another process could change in a process.
+/// The state of a process that another one could change.
 fn state(process: u32) -> Vec<String> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
     let fields = stat(process);

@@ -9,7 +9,7 @@ use testing::{Child, NOBODY};
 
 use crate::commands::{COMMANDS, Place};
 
-/// What another user can plant.
+/// A file that another user can plant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Planted {
     LinkToFile,
@@ -31,7 +31,7 @@ const ALL: [Planted; 7] = [
     Planted::File,
 ];
 
-/// What must not change, in the folder of the commands.
+/// The files that must not change, in the folder of the commands.
 const VICTIMS: [&str; 3] = ["victim", "private/sorted", "private/reports"];
 
 /// A place with a folder of the other user, and what must not change.

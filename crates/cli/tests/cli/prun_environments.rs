@@ -124,7 +124,7 @@ fn is_possible(script: &str, table: &Table) -> bool {
     is_possible
 }
 
-/// What a shell script says in an environment, as in [`shell`]. The table is in this folder, or in
+/// The output of a shell script in an environment, as in [`shell`]. The table is in this folder, or in
 /// that of the test. `None` if the environment is not possible.
 #[track_caller]
 fn run(script: &str, tables: Option<&str>, inner: &str) -> Option<Output> {

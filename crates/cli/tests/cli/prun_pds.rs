@@ -374,7 +374,7 @@ fn a_socket_that_answers_nonsense_or_nothing_is_an_error() {
         let run = std::thread::scope(|scope| {
             let serve = || {
                 let (mut stream, _) = listener.accept()?;
-                // What is not read when the connection ends would discard the answer.
+                // Bytes that are not read when the connection ends would discard the answer.
                 BufReader::new(&stream).read_line(&mut String::new())?;
                 stream.write_all(answer.as_bytes())
             };

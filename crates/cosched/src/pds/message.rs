@@ -297,7 +297,7 @@ pub(super) mod tests {
                 bytes.truncate(place);
                 prop_assert!(parse(&bytes).is_err());
             } else if let Ok(call) = parse(&bytes) {
-                // What was read can be sent again.
+                // It can be sent again.
                 prop_assert!(parse(&line(call)).is_ok());
             }
         }

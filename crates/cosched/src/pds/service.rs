@@ -40,7 +40,7 @@ const LARGEST_FIRST: u32 = 1_000_000;
 #[error(transparent)]
 pub struct ServiceError(#[from] MessageError);
 
-/// What a service needs of its surroundings.
+/// The surroundings of a service, as far as it needs them.
 pub trait Surroundings: Sync {
     /// Logs what was done or refused.
     fn log(&self, message: Arguments<'_>);
@@ -422,7 +422,7 @@ mod tests {
         table
     }
 
-    /// What a user does on a connection, and what is logged.
+    /// Lets a user act on a connection. Returns the result, and the lines of the log.
     fn connect<T>(place: &Path, user: u32, act: impl FnOnce(UnixStream) -> T) -> (T, Vec<String>) {
         let (client, server) = UnixStream::pair().unwrap();
         let log = Log(Mutex::default(), Pace::open(Pace::create().unwrap()).unwrap());

@@ -17,7 +17,7 @@ pub struct ThreadDelta {
     pub process: Identity,
     /// The id of the thread.
     pub thread: u32,
-    /// What it did.
+    /// Its running time and switches.
     pub counters: ThreadCounters,
 }
 
@@ -59,8 +59,8 @@ struct Thread {
 }
 
 impl Observer {
-    /// What each live thread of these processes did since the last call. A thread that was not
-    /// there is counted since its beginning. With each process comes how often it was stopped by us
+    /// The counters of each live thread of these processes since the last call. Those of a thread
+    /// that was not there begin with it. With each process comes how often it was stopped by us
     /// (`mark::stops`). One that was not there has missed the first `missed` of them.
     ///
     /// Processes that are not in the list are forgotten.
@@ -104,8 +104,8 @@ impl Observer {
     }
 }
 
-/// What a thread did, without so many switches of stops, and how many of these were not found. If a
-/// counter has gone down, the id is that of a new thread.
+/// The counters of a thread since the last look, without so many switches of stops, and how many of
+/// these were not found. If a counter has gone down, the id is that of a new thread.
 fn difference(last: Thread, total: ThreadCounters, switches: u64) -> (ThreadCounters, u64) {
     let is_same = total.ran >= last.total.ran && total.blocks >= last.total.blocks;
     let last = if is_same { last } else { Thread::default() };

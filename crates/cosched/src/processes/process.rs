@@ -113,7 +113,7 @@ pub struct Process {
     status: File,
 }
 
-/// What a switcher saw of a process that it resumes.
+/// The look of a switcher at a process that it resumes.
 pub(super) struct Look {
     before: u32,
     status: Status,

@@ -1,4 +1,4 @@
-//! What happens to running ranks: signals are forwarded, stops of the terminal stop the job, and
+//! The supervision of running ranks: signals are forwarded, stops of the terminal stop the job, and
 //! the first that fails ends the others.
 //!
 //! The ranks are in the process group of this process. So a signal of a terminal reaches them as

@@ -118,7 +118,7 @@ fn a_job_whose_threads_are_lowered_competes_with_jobs_of_other_task_groups() {
     let other = state.enter(&other, at(0)).unwrap();
     assert_eq!(state.lowered_in_vain(other), None);
     state.set_lower_by(lowered, LowerBy::SchedIdle).unwrap();
-    // What is known is kept.
+    // The mechanism that is known is kept.
     state.set_lower_by(lowered, LowerBy::Nice { ordinary: 0 }).unwrap();
     assert_eq!(state.job(lowered).unwrap().lower_by, Some(LowerBy::SchedIdle));
     assert_eq!(state.lowered_in_vain(other), Some(lowered));
