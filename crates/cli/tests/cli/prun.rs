@@ -250,14 +250,14 @@ fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
 #[test]
 fn more_ranks_than_cpus_are_a_reason_for_a_warning_if_they_wait_as_they_were_written() {
     let warning = "2 ranks share 1 CPU: with `--wait none`,";
-    let run = |arguments: &[&str]| {
-        let common = ["prun", "--cpus", cpu(), "-n", "2"];
-        testing::run(&mut Table::new().rowlock(&[&common, arguments, &["--", "true"]].concat())).expect_success()
+    let run = |wait: &[&str], ranks: &[&str]| {
+        let arguments = [&["prun", "--cpus", cpu()], wait, ranks, &["--", "true"]].concat();
+        testing::run(&mut Table::new().rowlock(&arguments)).expect_success()
     };
-    run(&["--wait", "none"]).expect_stderr(warning);
-    run(&["--wait", "none", "--dry-run"]).expect_stdout(warning);
-    assert_eq!(run(&["--wait", "none", "-n", "1"]).stderr, "");
-    assert_eq!(run(&[]).stderr, "");
+    run(&["--wait", "none"], &["-n", "2"]).expect_stderr(warning);
+    run(&["--wait", "none"], &["-n", "2", "--dry-run"]).expect_stdout(warning);
+    assert_eq!(run(&["--wait", "none"], &["-n", "1"]).stderr, "");
+    assert_eq!(run(&[], &["-n", "2"]).stderr, "");
 }
 
 #[test]
