@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cosched::pds::{
-    CONNECTION_LIMIT, Client, JobTable, OwnTable, Pace, PdsError, Peer, SOCKET, Surroundings, TOTAL_LIMIT, refuse,
-    serve,
+    CONNECTION_LIMIT, Client, JobTable, OwnTable, Pace, PdsError, Peer, SOCKET, Surroundings, TOTAL_LIMIT, account,
+    refuse, serve,
 };
 use policy::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -89,8 +89,7 @@ pub(crate) fn pds(arguments: &Pds) -> Result<(), Stop> {
     }
     let socket = Socket::listen(arguments.socket.as_deref())?;
     Log.log(format_args!("serves all users"));
-    let pace = Pace::create().context("cannot create memory for the pace of users").or_failed()?;
-    let mut connections = Connections { of_users: BTreeMap::new(), refused: Vec::new(), pace, table, slice };
+    let mut connections = Connections { of_users: BTreeMap::new(), refused: Vec::new(), table, slice };
     while !is_over.load(Acquire) {
         let _ = poll(&mut [PollFd::new(&socket.listener, PollFlags::IN)], Some(&INTERVAL));
         connections.forget_ended();
@@ -171,30 +170,42 @@ fn remove(socket: &Path) -> io::Result<()> {
 
 /// The processes that serve clients.
 struct Connections {
-    of_users: BTreeMap<u32, Vec<Child>>,
+    /// Those of each [`account`].
+    of_users: BTreeMap<u32, OfUser>,
     /// Clients that were refused, as long as they may not have read why.
     refused: Vec<(Instant, UnixStream)>,
-    /// The file of the pace of users.
-    pace: File,
     table: PathBuf,
     slice: Span,
+}
+
+/// The connections of a user.
+#[derive(Default)]
+struct OfUser {
+    processes: Vec<Child>,
+    /// The file of the pace, once there was a connection.
+    pace: Option<File>,
+    refusals: Refusals,
 }
 
 impl Connections {
     /// Starts a process for a client, or refuses it. The process outlives this one.
     fn start(&mut self, stream: UnixStream) {
         let Ok(peer) = Peer::of(stream.as_fd()) else { return };
-        let is_full = peer.user != 0 && self.of_users.values().map(Vec::len).sum::<usize>() >= TOTAL_LIMIT;
-        let of_user = self.of_users.entry(peer.user).or_default();
-        let (is_wrong, why) = match of_user.len() {
+        let all: usize = self.of_users.values().map(|user| user.processes.len()).sum();
+        let of_user = self.of_users.entry(account(peer.user)).or_default();
+        let (is_wrong, why) = match of_user.processes.len() {
             CONNECTION_LIMIT.. => (true, format!("a user has at most {CONNECTION_LIMIT} connections at a time")),
-            _ if is_full => (false, format!("all users have {TOTAL_LIMIT} connections together, which is the most")),
-            _ => match start(&stream, &self.pace, &self.table, self.slice) {
-                Ok(child) => return of_user.push(child),
+            _ if peer.user != 0 && all >= TOTAL_LIMIT => {
+                (false, format!("all users have {TOTAL_LIMIT} connections together, which is the most"))
+            }
+            _ => match of_user.start(&stream, &self.table, self.slice) {
+                Ok(()) => return,
                 Err(why) => (false, format!("it cannot serve the connection: {why}")),
             },
         };
-        Log.of(peer, format_args!("refused: {why}"));
+        if of_user.refusals.count(Instant::now()) {
+            Log.of(peer, format_args!("refused: {why}"));
+        }
         refuse(&stream, is_wrong, &why);
         // Each takes a descriptor.
         if self.refused.len() < CONNECTION_LIMIT {
@@ -204,10 +215,51 @@ impl Connections {
 
     fn forget_ended(&mut self) {
         self.refused.retain(|(since, _)| since.elapsed() < PAUSE);
-        self.of_users.retain(|_, children| {
-            children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-            !children.is_empty()
+        self.of_users.retain(|user, of_user| {
+            if let Some(more) = of_user.refusals.take_more(Instant::now()) {
+                Log.log(format_args!("user {user}: refused {more} more connections"));
+            }
+            of_user.processes.retain_mut(|process| matches!(process.try_wait(), Ok(None)));
+            !of_user.is_idle()
         });
+    }
+}
+
+impl OfUser {
+    fn start(&mut self, stream: &UnixStream, table: &Path, slice: Span) -> io::Result<()> {
+        let pace = self.pace.take().map_or_else(Pace::create, Ok)?;
+        self.processes.push(start(stream, self.pace.insert(pace), table, slice)?);
+        Ok(())
+    }
+
+    /// Whether it is as one that was not there before.
+    fn is_idle(&self) -> bool {
+        let is_paid = || self.pace.as_ref().is_none_or(|pace| Pace::open(pace).is_ok_and(|pace| pace.is_paid()));
+        self.processes.is_empty() && self.refusals.since.is_none() && is_paid()
+    }
+}
+
+/// Refusals of a user, of which the log tells one at a time and then the number of the others.
+#[derive(Default)]
+struct Refusals {
+    /// When one was logged.
+    since: Option<Instant>,
+    /// How many there were since then.
+    more: u64,
+}
+
+impl Refusals {
+    /// Counts another one. Returns whether to log it.
+    fn count(&mut self, now: Instant) -> bool {
+        let is_first = self.since.is_none();
+        if is_first { self.since = Some(now) } else { self.more += 1 }
+        is_first
+    }
+
+    /// How many were not logged, once it is time to log that.
+    fn take_more(&mut self, now: Instant) -> Option<u64> {
+        self.since.take_if(|since| now.duration_since(*since) >= PAUSE)?;
+        Some(std::mem::take(&mut self.more)).filter(|&more| more > 0)
     }
 }
 
@@ -230,7 +282,7 @@ fn serve_connection(table: &Path, slice: Span) -> Result<(), Stop> {
     let _ = rustix::thread::set_name(c"rowlock");
     let socket = stdin().as_fd().try_clone_to_owned().or_failed()?;
     let peer = Peer::of(socket.as_fd()).context("standard input is no connection").or_input()?;
-    let pace = Pace::open(stdout()).context("standard output is no pace of users").or_input()?;
+    let pace = Pace::open(stdout()).context("standard output is no pace of a user").or_input()?;
     let log = OfPeer { peer, slice, pace };
     if let Err(why) = serve(socket.into(), peer, table, &log) {
         log.log(format_args!("the connection ends: {why}"));
@@ -285,5 +337,31 @@ impl Surroundings for OfPeer {
 
     fn pace(&self) -> &Pace {
         &self.pace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_refusal_of_a_user_is_logged_at_a_time_and_then_the_number_of_the_others() {
+        let (mut refusals, now) = (Refusals::default(), Instant::now());
+        let refused = |refusals: &mut Refusals, now| [(); 5].map(|()| refusals.count(now));
+        assert_eq!(refused(&mut refusals, now), [true, false, false, false, false]);
+        assert_eq!(refusals.take_more(now), None);
+        assert_eq!(refusals.take_more(now + PAUSE), Some(4));
+        assert_eq!(refused(&mut refusals, now + PAUSE), [true, false, false, false, false]);
+        assert!(!OfUser { refusals, ..OfUser::default() }.is_idle(), "the number is not lost");
+        assert!(OfUser::default().is_idle());
+    }
+
+    #[test]
+    fn the_pace_of_a_user_remains_until_all_calls_are_paid() {
+        let pace = Pace::create().unwrap();
+        assert!(OfUser { pace: Some(pace.try_clone().unwrap()), ..OfUser::default() }.is_idle());
+        let owed = (u64::MAX / 2).to_ne_bytes();
+        std::os::unix::fs::FileExt::write_all_at(&pace, &owed, 0).unwrap();
+        assert!(!OfUser { pace: Some(pace), ..OfUser::default() }.is_idle());
     }
 }

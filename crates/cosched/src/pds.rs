@@ -31,6 +31,8 @@
 //! | sends nonsense, too much, or an unknown version | it gets a sentence, and the connection ends |
 //! | sends nothing, or a byte from time to time | the connection ends after some seconds: a message has a deadline as a whole |
 //! | opens many connections | each is a process of its own; a user has a limited number of them, and so have all users |
+//! | takes other user ids, as by `/etc/subuid` | they have the connections and the pace of one user, all together |
+//! | is refused without end | a line of the log each second says how often |
 //! | connects or calls without end | connections and calls of a user have a pace, all together, and a change to what is so already is none |
 //! | makes an agent fail | it serves that job alone: another agent switches the other jobs, and its successor lets the job's processes run |
 //! | names processes of others as keepers | they are refused; if an id is used again, the user decides (see above) |
@@ -56,8 +58,9 @@
 //! CPU busy at a real-time priority, in its turns. Memory that a running job has claimed is not
 //! there for the claims of others, whether it is used or not, and a job that has all cells keeps
 //! the jobs of others that wait for them. A job that is held and let go again and again gets turns
-//! before its time. A user who has many user ids, as by `/etc/subuid`, has as many shares, and can
-//! take all connections.
+//! before its time. Each user id that a user may take, as by `/etc/subuid`, has a share, but all of
+//! them have no more jobs than connections of one user. Users whose ids are from other places than
+//! this file, as by a service of names, are counted one by one.
 //!
 //! # What happens when a process dies
 //!
@@ -70,6 +73,7 @@
 /// The path of the socket, unless another one is named.
 pub const SOCKET: &str = "/run/rowlock/pds.socket";
 
+mod account;
 mod choice;
 mod client;
 mod message;
@@ -77,6 +81,7 @@ mod pace;
 mod patient;
 mod service;
 
+pub use account::account;
 pub use choice::{JobTable, OwnTable};
 pub use client::{Client, PdsError, Served};
 pub use message::{Change, JobRequest, VERSION};

@@ -1,8 +1,8 @@
 //! The pace of a user's calls and connections, all together: each change of the table wakes the
 //! agents of all jobs, at a real-time priority.
 //!
-//! The processes of all connections share a word for each user: the time at which all calls until
-//! then are paid. A call costs an interval. It waits as long as more is owed than a burst costs.
+//! The processes of a user's connections share a word: the time at which all calls until then are
+//! paid. A call costs an interval. It waits as long as more is owed than a burst costs.
 
 use std::fs::File;
 use std::io;
@@ -19,20 +19,18 @@ use sys::unnamed::UnnamedFile;
 
 use crate::clock;
 
-/// How many users have words of their own. Others share one: then each may wait for the other.
-const WORDS: usize = 4096;
-const LENGTH: NonZeroUsize = NonZeroUsize::new(WORDS * size_of::<u64>()).unwrap();
+const LENGTH: NonZeroUsize = NonZeroUsize::new(size_of::<u64>()).unwrap();
 /// The time between two calls of a user.
 const INTERVAL: Span = Span::from_millis(20);
 /// As many calls need not wait.
 const BURST: u64 = 50;
 
-/// The pace of the calls of all users, shared with other processes.
+/// The pace of the calls of a user, shared with other processes.
 #[derive(Debug)]
-pub struct Pace(View<[AtomicU64]>);
+pub struct Pace(View<AtomicU64>);
 
 impl Pace {
-    /// A file for [`Pace::open`], which no user has paced yet.
+    /// A file for [`Pace::open`], of a user who has not called yet.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -49,23 +47,24 @@ impl Pace {
         if file.metadata()?.len() != LENGTH.get() as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Mapping::new(&file, LENGTH)?.slice(0, WORDS).map(Pace).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+        Mapping::new(&file, LENGTH)?.get(0).map(Pace).ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
-    /// Waits until this user may call, except root.
-    pub(super) fn wait(&self, user: u32) {
+    /// Waits until the user may call.
+    pub(super) fn wait(&self) {
         let now = clock::now();
-        sleep(Duration::from_nanos(self.due(user, now).since(now).as_nanos()));
+        sleep(Duration::from_nanos(self.due(now).since(now).as_nanos()));
     }
 
-    /// When a call of a user at `now` may be done.
-    fn due(&self, user: u32, now: Instant) -> Instant {
-        if user == 0 {
-            return now;
-        }
-        let paid = &self.0[user as usize % WORDS];
+    /// Whether all calls are paid, so that a new pace is the same as this one.
+    pub fn is_paid(&self) -> bool {
+        self.0.load(SeqCst) <= clock::now().as_nanos()
+    }
+
+    /// When a call at `now` may be done.
+    fn due(&self, now: Instant) -> Instant {
         let pay = |paid: u64| Some(paid.max(now.as_nanos()).saturating_add(INTERVAL.as_nanos()));
-        let before = paid.fetch_update(SeqCst, SeqCst, pay).unwrap_or_else(|before| before);
+        let before = self.0.fetch_update(SeqCst, SeqCst, pay).unwrap_or_else(|before| before);
         Instant::from_nanos(before.saturating_sub(BURST * INTERVAL.as_nanos())).max(now)
     }
 }
@@ -78,17 +77,17 @@ mod tests {
     fn a_burst_of_calls_need_not_wait_and_more_get_an_interval_each() {
         let file = Pace::create().unwrap();
         let [one, other] = [0, 1].map(|_| Pace::open(&file).unwrap());
-        let now = Instant::ZERO + Span::from_millis(1_000_000);
+        assert!(one.is_paid());
+        let now = clock::now() + Span::from_millis(1_000_000);
         for call in 0..2 * BURST {
             // On any connection.
             let pace = if call % 2 == 0 { &one } else { &other };
             let late = Span::from_nanos(INTERVAL.as_nanos() * call.saturating_sub(BURST));
-            assert_eq!(pace.due(7, now), now + late, "{call}");
-            assert_eq!(pace.due(0, now), now, "root");
+            assert_eq!(pace.due(now), now + late, "{call}");
+            assert!(!other.is_paid());
         }
-        assert_eq!(one.due(8, now), now, "another user");
         let later = now + Span::from_millis(100_000);
-        assert_eq!(one.due(7, later), later);
+        assert_eq!(one.due(later), later);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub trait Surroundings: Sync {
     fn most_memory(&self) -> Option<u64>;
     /// How long a turn lasts if there is no other job yet.
     fn slice(&self) -> Span;
-    /// The pace of the calls of all users.
+    /// The pace of the calls of the client's user.
     fn pace(&self) -> &Pace;
 }
 
@@ -77,7 +77,7 @@ pub fn serve(
     surroundings: &dyn Surroundings,
 ) -> Result<(), ServiceError> {
     // A connection costs more than a call.
-    surroundings.pace().wait(peer.user);
+    wait(peer, surroundings);
     let stream = BufReader::new(Patient::new(stream, PATIENCE));
     let mut service = Service { stream, peer, process: identify(peer), place, surroundings, agent: None };
     let served = service.run();
@@ -87,6 +87,13 @@ pub fn serve(
         service.surroundings.log(format_args!("job {job} has ended with its process"));
     }
     Ok(served?)
+}
+
+/// Waits until a user may call. Root need not.
+fn wait(peer: Peer, surroundings: &dyn Surroundings) {
+    if peer.user != 0 {
+        surroundings.pace().wait();
+    }
 }
 
 /// The process that has connected. `None` if it has ended: its id may belong to a process by now
@@ -154,7 +161,7 @@ impl Service<'_> {
                 }
                 Ok(call) => call,
             };
-            self.surroundings.pace().wait(self.peer.user);
+            wait(self.peer, self.surroundings);
             let answer = match self.handle(call) {
                 Ok(answer) => answer,
                 Err(Refusal::Ended(why)) => return Err(why),
