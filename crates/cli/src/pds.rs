@@ -252,7 +252,11 @@ impl Refusals {
     /// Counts another one. Returns whether to log it.
     fn count(&mut self, now: Instant) -> bool {
         let is_first = self.since.is_none();
-        if is_first { self.since = Some(now) } else { self.more += 1 }
+        if is_first {
+            self.since = Some(now)
+        } else {
+            self.more += 1
+        }
         is_first
     }
 
