@@ -252,11 +252,8 @@ impl Refusals {
     /// Counts another one. Returns whether to log it.
     fn count(&mut self, now: Instant) -> bool {
         let is_first = self.since.is_none();
-        if is_first {
-            self.since = Some(now)
-        } else {
-            self.more += 1
-        }
+        self.more += u64::from(!is_first);
+        self.since.get_or_insert(now);
         is_first
     }
 
