@@ -44,6 +44,9 @@ pub(crate) struct Record {
     pub(crate) ranks: u32,
     /// How it has ended, and how long it ran.
     ended: Option<Ended>,
+    /// Whether its agent was alive when this was read.
+    #[serde(skip)]
+    is_alive: bool,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -67,13 +70,13 @@ pub(crate) enum End {
 impl Record {
     pub(crate) fn new(command: String, ranks: u32) -> Record {
         let Identity { pid, started } = Identity::own();
-        Record { boot: boot(), pid, started, command, ranks, ended: None }
+        Record { boot: boot(), pid, started, command, ranks, ended: None, is_alive: true }
     }
 
     pub(crate) fn end(&self) -> End {
         match self.ended {
             Some(Ended { status, seconds }) => End::Ended(ExitStatus::from_raw(status), seconds),
-            None if self.boot == boot() && self.agent().is_alive() => End::None,
+            None if self.is_alive => End::None,
             None => End::Killed,
         }
     }
@@ -112,7 +115,7 @@ impl Spool {
 
     /// The record of a job. `None` if there is none that can be read.
     pub(crate) fn record(&self, job: JobId) -> Option<Record> {
-        serde_json::from_slice(&self.0.read_private(&name(job, RECORD)).ok()?).ok()
+        settled(|| serde_json::from_slice(&self.0.read_private(&name(job, RECORD)).ok()?).ok())
     }
 
     /// Files for standard output and standard error, which have no names yet.
@@ -176,6 +179,16 @@ impl Spool {
     }
 }
 
+/// Reads a record, and whether its agent is alive.
+fn settled(read: impl Fn() -> Option<Record>) -> Option<Record> {
+    let record = read()?;
+    if record.boot == boot() && record.agent().is_alive() {
+        return Some(Record { is_alive: true, ..record });
+    }
+    // The agent may have written the end of the job and ended after the first look.
+    read()
+}
+
 /// The first number that no job has whose output is kept.
 pub(crate) fn first_number(place: &Path) -> u32 {
     let last = Spool::find(place).and_then(|spool| spool.jobs().last().map(|&(JobId(last), _)| last));
@@ -209,9 +222,8 @@ pub(crate) mod tests {
 
     /// The record of a job whose agent was killed.
     pub(crate) fn killed() -> Record {
-        let mut record = Record::new(String::new(), 1);
-        record.started -= 1;
-        record
+        let record = Record::new(String::new(), 1);
+        Record { started: record.started - 1, is_alive: false, ..record }
     }
 
     /// The record of a job that has ended.
@@ -240,16 +252,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_job_whose_agent_ended_without_a_word_was_killed() {
-        assert!(matches!(killed().end(), End::Killed));
+    fn a_job_whose_agent_ended_without_a_word_or_in_another_boot_was_killed() {
+        let place = tempfile::tempdir().unwrap();
+        let spool = spool(place.path());
+        let own = Record::new(String::new(), 1);
+        let other = Record { boot: own.boot.clone() + "0", ..own.clone() };
+        for (record, is_killed) in [(own, false), (other, true), (killed(), true)] {
+            spool.write(JobId(1), &record).unwrap();
+            assert_eq!(matches!(spool.record(JobId(1)).unwrap().end(), End::Killed), is_killed);
+        }
     }
 
     #[test]
-    fn a_job_of_another_boot_has_ended() {
-        let mut record = Record::new(String::new(), 1);
-        assert!(matches!(record.end(), End::None));
-        record.boot.push('0');
-        assert!(matches!(record.end(), End::Killed));
+    fn a_job_that_ends_while_its_record_is_read_was_not_killed() {
+        let looks = std::cell::Cell::new(0);
+        let read = || {
+            looks.set(looks.get() + 1);
+            let ended = if looks.get() > 1 { ended().ended } else { None };
+            Some(Record { ended, ..killed() })
+        };
+        assert!(matches!(settled(read).unwrap().end(), End::Ended(..)));
     }
 
     #[test]
