@@ -105,7 +105,7 @@ pub(crate) enum Command {
         #[arg(value_name = "ID", value_parser = prun::job)]
         job: JobId,
     },
-    /// Let a held job go on
+    /// Let a job go on that is held, or that its terminal has stopped
     Resume {
         /// The number of the job, as `rowlock jobs` lists it
         #[arg(value_name = "ID", value_parser = prun::job)]

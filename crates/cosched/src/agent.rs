@@ -35,7 +35,7 @@ use crate::queue::{self, Waiting};
 use crate::restraint::{Hint, StopChoice};
 use crate::state::{Entering, Job, State, StateError};
 use crate::switcher::Switcher;
-use crate::table::{Table, TableError};
+use crate::table::{Table, TableError, VARIABLE};
 use crate::turn_use::{TurnEnd, TurnUse};
 
 /// How long a claim may last before another agent takes it over, without the time that
@@ -63,7 +63,7 @@ pub enum AgentError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The list of the job's processes cannot be used.
-    #[error("cannot share the list of the job's processes: {0}")]
+    #[error("cannot share the list of the job's processes: {0}; {VARIABLE} names another folder for it")]
     Processes(#[source] io::Error),
     /// The job cannot wait.
     #[error("the job cannot wait in the queue: {0}")]
