@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::protocol::Order;
 
-/// What a setting has that this machine cannot do, in words that go on after "only the simulator
+/// The part of a setting that this machine cannot do, in words that go on after "only the simulator
 /// has".
 pub fn only_simulated(setting: &Setting) -> Option<String> {
     if setting.jobs.iter().any(|job| matches!(job.kind, JobKind::Message(_))) {

@@ -52,7 +52,7 @@ static COUNTING: [Handler; MOST] = counting![
     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
 ];
 
-/// What the kernel calls.
+/// The handler that the kernel calls.
 ///
 /// # Safety
 /// The arguments are those of the kernel: the last two may have any value if the program has not

@@ -27,7 +27,7 @@ use self::renewal::Renewal;
 use crate::futex::{self, Scope};
 use crate::thread_block::{robust_list, thread_pointer};
 
-/// What is the same in all threads. Offsets are from the thread pointer, wrapping around.
+/// The facts that hold for all threads. Offsets are from the thread pointer, wrapping around.
 struct Facts {
     run_destructors: unsafe extern "C" fn(),
     keys: Option<Keys>,
@@ -92,7 +92,7 @@ pub unsafe fn end(kept: Range<usize>) {
     }
 }
 
-/// What the calling thread has at this offset.
+/// The data of the calling thread at this offset.
 #[inline]
 fn own<T>(offset: usize) -> *mut T {
     with_exposed_provenance_mut(thread_pointer().wrapping_add(offset))

@@ -48,7 +48,7 @@ pub enum Side {
 pub struct Injection {
     /// Whose call it is.
     pub side: Side,
-    /// What it does.
+    /// The class of the call.
     pub class: &'static Class,
     /// How it fails.
     pub fault: Fault,
@@ -116,7 +116,7 @@ pub fn run_with_fault(command: &mut Command, injection: Injection) -> io::Result
     Ok(Ended { output, process, has_failed_call: count >= nth, has_failed_elsewhere, has_left_processes })
 }
 
-/// Who makes a call.
+/// The caller of a system call.
 struct Caller {
     side: Side,
     is_own_program: bool,

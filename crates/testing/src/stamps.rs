@@ -48,7 +48,7 @@ const VARIABLES: [&str; 14] = [
     "ROWLOCK_",
 ];
 
-/// What a step needs of a package.
+/// The part of a package that a step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// It is compiled, but the packages that it depends on do not affect the result.
@@ -63,10 +63,10 @@ pub enum Need {
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
-    /// What cargo says about the packages, by name.
+    /// The packages as cargo describes them, by name.
     packages: BTreeMap<String, Value>,
     files: BTreeSet<String>,
-    /// What the compiler says about itself.
+    /// The compiler as it describes itself.
     toolchain: String,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Family {
     pub(crate) source: &'static str,
     /// The compiler, and its options.
     pub(crate) compiler: &'static [&'static str],
-    /// What starts the program. `{cpu}` stands for one that it may use.
+    /// The command that starts the program. `{cpu}` stands for one that it may use.
     pub(crate) launcher: &'static [&'static str],
     /// The functions of the preloaded library that the cases call.
     pub(crate) calls: &'static [&'static str],

@@ -143,7 +143,7 @@ fn without_memory(act: impl FnOnce()) {
         assert_eq!(getrlimit(RLIMIT_AS, &raw mut limit), 0);
         let lower = rlimit { rlim_cur: pages * 4096, ..limit };
         assert_eq!(setrlimit(RLIMIT_AS, &raw const lower), 0);
-        // What is free in the heap, down to the smallest blocks.
+        // Use up the free blocks of the heap, down to the smallest.
         for size in (4..=20).rev().map(|power| 1 << power) {
             loop {
                 let block = malloc(size).cast::<*mut c_void>();

@@ -258,7 +258,7 @@ impl Removal {
     fn lock(&self, folder: &OwnedFd, users: &OwnedFd) -> io::Result<bool> {
         let is_current = || has_name(users, folder, USERS) && has_name(folder, &self.within, &*self.name);
         if lock(users, FlockOperation::NonBlockingLockExclusive)? && is_current() {
-            // What is in it was left by killed processes.
+            // Killed processes have left its files.
             empty(folder.as_fd());
         }
         Ok(lock(users, FlockOperation::NonBlockingLockShared)? && is_current())

@@ -1,4 +1,4 @@
-//! What a user can name to be written: a file, a pipe or a device.
+//! Targets that a user can name to be written: a file, a pipe or a device.
 
 use std::fs::File;
 use std::io::{self, Write};

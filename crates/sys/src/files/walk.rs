@@ -42,11 +42,11 @@ pub(super) struct Place {
     pub(super) path: PathBuf,
     /// `None` if the path is that of the folder itself, such as `..`.
     pub(super) name: Option<OsString>,
-    /// What has this name now. It is never a link.
+    /// The file or folder that has this name now. It is never a link.
     pub(super) found: Option<Found>,
 }
 
-/// What a path leads to.
+/// The end of a path.
 pub(super) struct Found {
     pub(super) about: Stat,
     /// Whether it is an open file of a process, named in `/proc`. It may be in no folder.

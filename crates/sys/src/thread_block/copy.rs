@@ -54,7 +54,7 @@ const REFUSED: usize = 2;
 /// How many donors are made until two are neighbours in the list and lead to a model.
 const ATTEMPTS: usize = 8;
 
-/// What copies are made from.
+/// The model of all copies.
 #[derive(Clone)]
 pub(super) struct Model {
     /// The later donor. Copies are inserted behind it.

@@ -15,7 +15,7 @@ use super::{offset, own, private};
 /// The process's locale (`LC_GLOBAL_LOCALE`).
 pub(super) const GLOBAL_LOCALE: libc::locale_t = null_mut::<libc::c_void>().wrapping_byte_sub(1);
 
-/// What it takes to make thread-locals new.
+/// The means to make thread-locals new.
 pub(super) struct Renewal {
     /// The offsets of those of libraries that are never unloaded, and their initial values. `None`
     /// if some are not at the same offset in all threads.

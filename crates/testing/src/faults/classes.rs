@@ -12,7 +12,7 @@ pub struct Class {
     pub faults: &'static [Fault],
 }
 
-/// What goes wrong with a system call.
+/// The way in which a system call goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It fails with this error number.

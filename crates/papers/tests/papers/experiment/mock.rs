@@ -52,7 +52,7 @@ pub(crate) fn read(text: &str) -> Scenario {
 /// The worlds of an experiment, and when to stop.
 pub(crate) type Extent<'a> = (&'a [World], Option<StoppingRule>);
 
-/// What happens instead of a call. Calls are counted from zero.
+/// The event instead of a call. Calls are counted from zero.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault<'a> {
     None,
