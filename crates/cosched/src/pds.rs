@@ -33,7 +33,7 @@
 //! | opens many connections | each is a process of its own; a user has a limited number of them, and so have all users |
 //! | takes other user ids, as by `/etc/subuid` | they have the connections and the pace of one user, all together |
 //! | is refused without end | a line of the log each second says how often |
-//! | connects or calls without end | connections and calls of a user have a pace, all together, and a change to what is so already is none |
+//! | connects or calls without end | connections and calls of a user have a pace, all together, changes of jobs a slower one, and a change to what is so already is none |
 //! | makes an agent fail | it serves that job alone: another agent switches the other jobs, and its successor lets the job's processes run |
 //! | names processes of others as keepers | they are refused; if an id is used again, the user decides (see above) |
 //! | exits, so that its id is used by another process | it gets no job: the process with this id must be one of the user |
@@ -57,8 +57,9 @@
 //! when there are new ones. So a job that starts processes or threads without end keeps up to one
 //! CPU busy at a real-time priority, in its turns. Memory that a running job has claimed is not
 //! there for the claims of others, whether it is used or not, and a job that has all cells keeps
-//! the jobs of others that wait for them. A job that is held and let go again and again gets turns
-//! before its time. Each user id that a user may take, as by `/etc/subuid`, has a share, but all of
+//! the jobs of others that wait for them. A job that is held and let go again and again gets
+//! turns before its time, up to a tenth of the time: changes have a pace (of a second at most, so
+//! long turns help more). So does a user who starts job after job. Each user id that a user may take, as by `/etc/subuid`, has a share, but all of
 //! them have no more jobs than connections of one user. Users whose ids are from other places than
 //! this file, as by a service of names, are counted one by one.
 //!

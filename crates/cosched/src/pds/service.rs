@@ -16,7 +16,7 @@ use sys::identity::{Identity, Stat};
 pub use sys::peer::Peer;
 
 use super::message::{Answer, Call, Change, JobRequest, LONGEST_CALL, MessageError, receive, send};
-use super::pace::Pace;
+use super::pace::{PRICE, Pace, price_of_change};
 use super::patient::Patient;
 use crate::agent::{Agent, AgentError};
 use crate::processes::may_be_signalled;
@@ -77,7 +77,7 @@ pub fn serve(
     surroundings: &dyn Surroundings,
 ) -> Result<(), ServiceError> {
     // A connection costs more than a call.
-    wait(peer, surroundings);
+    wait(peer, PRICE, surroundings);
     let stream = BufReader::new(Patient::new(stream, PATIENCE));
     let mut service = Service { stream, peer, process: identify(peer), place, surroundings, agent: None };
     let served = service.run();
@@ -89,10 +89,18 @@ pub fn serve(
     Ok(served?)
 }
 
-/// Waits until a user may call. Root need not.
-fn wait(peer: Peer, surroundings: &dyn Surroundings) {
+/// The price of a call if turns last so long.
+fn price(call: &Call, turn: Span) -> Span {
+    match call {
+        Call::Change(..) | Call::Suspend(_) => price_of_change(turn),
+        _ => PRICE,
+    }
+}
+
+/// Waits until a user may make a call of this price. Root need not.
+fn wait(peer: Peer, price: Span, surroundings: &dyn Surroundings) {
     if peer.user != 0 {
-        surroundings.pace().wait();
+        surroundings.pace().wait(price);
     }
 }
 
@@ -161,7 +169,7 @@ impl Service<'_> {
                 }
                 Ok(call) => call,
             };
-            wait(self.peer, self.surroundings);
+            wait(self.peer, price(&call, self.surroundings.slice()), self.surroundings);
             let answer = match self.handle(call) {
                 Ok(answer) => answer,
                 Err(Refusal::Ended(why)) => return Err(why),
@@ -465,6 +473,15 @@ mod tests {
             let first = if may { "changes job 1: Hold(true)" } else { "refused: job 1 belongs to user 54101" };
             assert_eq!(log[0], first);
         }
+    }
+
+    #[test]
+    fn a_change_of_a_job_costs_ten_turns_and_a_look_does_not() {
+        let turn = Span::from_millis(20);
+        let hold = Call::Change(1, Change::Hold(false));
+        assert_eq!([hold, Call::Suspend(true)].map(|call| price(&call, turn)), [Span::from_millis(200); 2]);
+        assert_eq!([Call::Table, Call::Leave].map(|call| price(&call, turn)), [PRICE; 2]);
+        assert_eq!(price(&Call::Suspend(true), Span::from_millis(10_000)), Span::from_millis(1000));
     }
 
     #[test]
