@@ -51,6 +51,16 @@ rm rank-*
 echo "jobs that are killed"
 for job in 1 2; do start $job -n 2; done
 turns
+if [ "$(id -u)" = 0 ]; then
+    online=/sys/devices/system/cpu/cpu1/online
+    now=$(date +%s)
+    for change in "echo 0 > $online" "echo 1 > $online" "date -s @$((now - 100000))" "date -s @$((now + 100000))"; do
+        echo "$change"
+        eval "$change"
+        turns
+    done
+    date -s @$now
+fi
 kill_all
 
 echo "jobs that are lowered"
