@@ -158,7 +158,6 @@ mod tests {
     use crate::agent::AgentError;
     use crate::process_list::PLACES;
     use crate::processes::tests::identity;
-    use crate::restraint::{Hint, StopBy, StopMechanism};
     use crate::state::{Entering, StateError};
     use crate::topology::Topology;
 
@@ -213,32 +212,6 @@ mod tests {
             assert!(one != other && one[0] != one[1] && other[0] != other[1]);
             update(&table, |state, now| state.release(jobs[0], now));
             assert!(!look(now + SLICE)[1], "it is alone");
-        });
-    }
-
-    /// A switch says its first failure, and every step fails here for every job.
-    #[test]
-    fn a_switch_stops_jobs_before_it_lowers_others_and_lets_one_run_last() {
-        testing::isolated(|| {
-            let place = tempfile::tempdir().unwrap();
-            let table = table_in(place.path());
-            let without_group = StopBy { mechanism: StopMechanism::Freezer, group: None, hint: Hint::Unused };
-            let first_at = |now| {
-                let state = table.state().unwrap();
-                let (failed, _) = Switcher::new().switch(&table, &state, now).unwrap_err();
-                state.action(failed, now).unwrap()
-            };
-            for (gang, first) in [(Gang::Moderate, Action::Lower), (Gang::Strict, Action::Stop)] {
-                for _ in 0..2 {
-                    let job = enter(&table, gang);
-                    update(&table, |state, _| state.set_stop_by(job, without_group.clone()));
-                }
-                let mut now = clock::now();
-                for _turn in table.state().unwrap().jobs() {
-                    assert_eq!(first_at(now), first);
-                    now = now + SLICE;
-                }
-            }
         });
     }
 

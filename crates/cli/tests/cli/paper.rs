@@ -135,3 +135,22 @@ fn the_results_do_not_depend_on_the_number_of_workers() {
         assert!(run(workers) == alone, "{workers} workers");
     }
 }
+
+#[test]
+#[ignore = "takes a while; ./check --full runs it"]
+fn the_time_to_start_jobs_on_this_machine_is_shown_beside_that_of_the_paper() {
+    for (paper, theirs) in [("ap/table2", "0.83 (ring), 0.77 (one-to-all)"), ("ap/fig9", "almost linear")] {
+        // The tables of the jobs are created here.
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["paper", paper, "--world", "host", "--repeat", "1", "--out", "out"];
+        let done =
+            testing::run(crate::rowlock(&arguments).env("ROWLOCK_TABLE", folder.path()).current_dir(folder.path()));
+        let done = done.expect_success();
+        let beside = done.stdout.split_once("\nAgainst the paper\n").unwrap_or_else(|| panic!("{done}")).1;
+        let (_, ours) = beside.split_once(theirs).unwrap_or_else(|| panic!("{done}"));
+        let ours: f64 = ours.lines().next().unwrap().trim().parse().unwrap_or_else(|why| panic!("{why}: {done}"));
+        assert!(ours > 0.0 && beside.contains("Not judged: "), "{done}");
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["out"], "{done}");
+    }
+}

@@ -41,6 +41,31 @@ fn jobs_that_wait_run_one_after_another_in_their_order() {
     table.expect_gone();
 }
 
+/// The numbers of jobs are their order in the queue.
+#[test]
+#[ignore = "takes a while; ./check --full runs it"]
+fn hundreds_of_jobs_that_come_at_once_run_one_after_another_in_their_order() {
+    const JOBS: usize = 300;
+    let table = Table::new();
+    let first = table.start(&["--cpus", cpu()], "exec sleep 1000");
+    let script = "echo begin $ROWLOCK_JOB >>log; echo end $ROWLOCK_JOB >>log";
+    let start = || {
+        let queue = ["prun", "--wait", "none", "--queue", "--cpus", cpu(), "--", "sh", "-c", script];
+        Child::start(&mut table.rowlock(&queue))
+    };
+    let waiting: Vec<Child> = (0..JOBS).map(|_| start()).collect();
+    until(|| table.jobs().len() == 1 + JOBS);
+    assert_eq!(states(&table)[1..], vec!["queued"; JOBS]);
+    assert!(log(&table).is_empty());
+    first.send(15);
+    waiting.into_iter().for_each(|job| drop(job.wait().expect_success()));
+    let expected: Vec<String> =
+        (2..JOBS + 2).flat_map(|number| [format!("begin {number}"), format!("end {number}")]).collect();
+    assert_eq!(log(&table), expected);
+    first.wait().expect_signal(15);
+    table.expect_gone();
+}
+
 #[test]
 fn a_job_without_need_to_wait_starts_at_once() {
     let table = Table::new();
