@@ -28,7 +28,7 @@ use crate::{handlers, set_errno};
 /// Whether the program may have set a time for a socket. Only in a job, and never cleared.
 static HAS_TIMES: AtomicBool = AtomicBool::new(false);
 
-/// What a call waits for.
+/// The event for which a call waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Receive,

@@ -1,5 +1,5 @@
-//! Who answers for a user id. A user may take other ids, those of a range in `/etc/subuid`: such
-//! ids have the connections and the pace of one user all together.
+//! The account of a user id. A user may take other ids, those of a range in `/etc/subuid`: such ids
+//! have the connections and the pace of one user all together.
 
 use std::fs;
 
