@@ -171,8 +171,11 @@ impl Job {
         let is_of_user = matches!(place, Place::OfUser(_));
         let ways =
             if is_of_user && can_lower() { &["strict", "adaptive", "moderate"][..] } else { &["strict", "adaptive"] };
-        let mechanisms = if is_of_user { [mechanisms(), &["hint"]].concat() } else { vec!["signals"] };
-        let (how, by) = (ways[draws.below(ways.len())], mechanisms[draws.below(mechanisms.len())]);
+        let how = ways[draws.below(ways.len())];
+        // A job that is lowered does not give way by itself.
+        let hint: &[&str] = if how == "moderate" { &[] } else { &["hint"] };
+        let mechanisms = if is_of_user { [mechanisms(), hint].concat() } else { vec!["signals"] };
+        let by = mechanisms[draws.below(mechanisms.len())];
         let arguments = ["prun", "-n", "2", "--cpus", cpu, "--slice", "5 ms", "--wait", "none", "--how", how];
         let mut command = place.rowlock(&[&arguments[..], &["--mechanism", by, "--", "sh", "-c", RANK]].concat());
         let family = Family::new(name);
@@ -387,7 +390,7 @@ fn play(number: u64) {
     };
     let mut jobs: Vec<Job> = (0..count).map(start).collect();
     for job in &mut jobs {
-        job.until("in the table", |job| job.entry(&place).is_some());
+        job.until("in the table", |job| job.entry(&place).is_some() || job.has_ended());
     }
     let entry = jobs[chosen].entry(&place);
     wait_for(moment, &mut jobs[chosen], &place);
