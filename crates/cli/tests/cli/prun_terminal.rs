@@ -240,6 +240,68 @@ fn a_job_in_the_background_that_reads_is_stopped_until_it_is_in_the_foreground()
     table.expect_gone();
 }
 
+/// As editors do, which stop by themselves. A terminal in raw mode would send signals for no key.
+#[test]
+fn a_rank_sets_its_terminal_and_leaves_it_as_it_was() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    let script = r#"before=$(stty -g)
+        for key in 1 2; do
+            stty raw -echo; echo rea""dy; od -A n -N 1 -t x1; stty $before
+            [ $key = 2 ] || kill -TSTP 0
+        done"#;
+    std::fs::write(table.place().join("editor"), script).unwrap();
+    shell.command("before=$(stty -g)");
+    shell.start("rowlock prun -- sh editor");
+    shell.terminal.read_until("ready");
+    until(|| awaits_stops(agent(&table.jobs()[0])));
+    shell.terminal.type_keys(CTRL_Z);
+    shell.terminal.read_until("1a");
+    until(|| shell.state(0) == "suspended" && shell.has_stopped(0));
+    shell.start("[ $(stty -g) = $before ] && fg");
+    shell.terminal.read_until("ready");
+    shell.terminal.type_keys(CTRL_C);
+    shell.terminal.read_until("03");
+    shell.start("[ $(stty -g) = $before ] && echo a''s before");
+    shell.terminal.read_until("as before");
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
+fn a_pager_reads_the_terminal_while_a_job_writes_to_it() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    let script = "read line; stty raw -echo < $1; echo ready; key=$(head -c 1 $1); stty $0 < $1; echo $line until $key";
+    std::fs::write(table.place().join("pager"), script).unwrap();
+    shell.command("before=$(stty -g)");
+    shell.start("rowlock prun -- yes row | sh -c \"$(cat pager)\" $before /dev/tty");
+    shell.terminal.read_until("ready");
+    shell.terminal.type_keys("q");
+    shell.terminal.read_until("row until q");
+    shell.start("[ $(stty -g) = $before ] && echo a''s before");
+    shell.terminal.read_until("as before");
+    drop(shell);
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_in_the_background_that_may_not_write_is_stopped_until_it_is_in_the_foreground() {
+    let table = Table::new();
+    let mut shell = Shell::new(&table);
+    let script = r#"until [ -e now ]; do sleep 0.01; done; echo fro""m $ROWLOCK_RANK"#;
+    shell.command(&format!("stty tostop; rowlock prun --wait none -n 2 -- sh -c '{script}' &"));
+    until(|| table.jobs().first().is_some_and(|job| ranks(agent(job)).len() == 2 && awaits_stops(agent(job))));
+    std::fs::write(table.place().join("now"), "").unwrap();
+    until(|| shell.state(0) == "suspended" && shell.has_stopped(0));
+    shell.start("fg");
+    shell.terminal.read_until("from ");
+    shell.terminal.read_until("from ");
+    shell.answer();
+    drop(shell);
+    table.expect_gone();
+}
+
 #[test]
 fn jobs_are_parts_of_pipelines() {
     let table = Table::new();
