@@ -79,7 +79,8 @@ pub(crate) fn print_report(text: impl Display) {
 
 /// Prints a message that may have colours.
 pub(crate) fn print_coloured(text: impl Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    // By one write, because processes may share the standard error.
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Prints notes for the user.
