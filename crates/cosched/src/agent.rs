@@ -123,8 +123,12 @@ impl Shared {
         let _ = Mechanisms::default().run(&job.target(self.job, &self.list));
     }
 
-    /// Keeps an error if it is the first one.
+    /// Keeps an error if it is the first one. A job that leaves the table may be gone from it
+    /// already, and the change that removes it reports what is wrong with the table.
     fn note(&self, why: AgentError) {
+        if self.is_ending.load(SeqCst) {
+            return;
+        }
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 }

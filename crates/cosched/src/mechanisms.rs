@@ -109,13 +109,15 @@ impl Mechanisms {
         }
     }
 
-    /// Stops a job, unless its ranks give way by themselves.
+    /// Stops a job, unless its ranks give way by themselves. It is not lowered then: to stop, its
+    /// processes need a CPU.
     pub(crate) fn stop(&mut self, target: &Target<'_>) -> io::Result<()> {
         if target.gives_way() && !target.is_held {
             target.list.begin_giving_way();
             return Ok(());
         }
-        self.stopping(target, <dyn Mechanism>::restrain)
+        let stopped = self.stopping(target, <dyn Mechanism>::restrain);
+        self.lowering(target, <dyn Mechanism>::release).and(stopped)
     }
 
     /// Lets a job run, lowered.
@@ -134,9 +136,10 @@ impl Mechanisms {
         released.and(raised)
     }
 
-    /// Leaves a job to its terminal, which is about to stop it.
+    /// Leaves a job to its terminal, which is about to stop it, likewise.
     pub(crate) fn leave(&mut self, target: &Target<'_>) -> io::Result<()> {
-        self.stopping(target, <dyn Mechanism>::leave)
+        let left = self.stopping(target, <dyn Mechanism>::leave);
+        self.lowering(target, <dyn Mechanism>::release).and(left)
     }
 
     /// Uses the mechanism that stops a job. Before its ranks have started, there is none.

@@ -123,3 +123,20 @@ fn a_signal_that_comes_when_the_job_can_start_ends_it_and_it_leaves_the_table() 
         assert_eq!(other.state().unwrap().jobs().len(), 0);
     });
 }
+
+#[test]
+fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
+    testing::isolated_by(crate::ranks::tests::pass, || {
+        let place = tempfile::tempdir().unwrap();
+        let table = Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
+        let signals = Some(StopChoice::By(crate::StopMechanism::Signals));
+        let mut agent = Agent::enter(table, signals, |_: &State| Scripted::entering(), &mut ()).unwrap();
+        let set_idles = |shared: &Shared| {
+            let watch = Watch::new(shared, &Vec::new, &mut || 0).update(|state, _| state.set_idles(shared.job, true));
+            (watch, shared.failed.lock().unwrap().is_some())
+        };
+        assert_eq!(set_idles(&agent.shared), (true, false));
+        agent.end().unwrap();
+        assert_eq!(set_idles(&agent.shared), (false, false));
+    });
+}

@@ -178,7 +178,7 @@ fn a_nice_value_that_a_user_gives_to_a_thread_while_it_is_idle_is_its_own_when_i
 }
 
 #[test]
-fn a_stopped_job_that_is_to_be_lowered_continues() {
+fn a_stopped_job_that_is_to_be_lowered_continues_and_a_lowered_one_that_is_to_stop_is_raised() {
     let child = testing::Child::start(testing::command("sleep").arg("1000"));
     let priorities = |subject: &Subject| subject.priorities()[0];
     for (lower_by, lowered) in mechanisms() {
@@ -190,8 +190,12 @@ fn a_stopped_job_that_is_to_be_lowered_continues() {
         subject.act(Mechanisms::lower);
         assert_ne!(state(child.id()), b'T');
         assert_eq!(priorities(&subject), lowered);
+        subject.act(Mechanisms::leave);
+        assert_eq!(priorities(&subject), ordinary);
+        subject.act(Mechanisms::lower);
         subject.act(Mechanisms::stop);
         until(|| state(child.id()) == b'T');
+        assert_eq!(priorities(&subject), ordinary);
         subject.act(Mechanisms::run);
         assert_ne!(state(child.id()), b'T');
         assert_eq!(priorities(&subject), ordinary);

@@ -11,6 +11,7 @@ use crate::state::State;
 type Step = fn(&mut Mechanisms, &Target<'_>) -> io::Result<()>;
 const LOWER: Step = Mechanisms::lower;
 const RUN: Step = Mechanisms::run;
+const STOP: Step = Mechanisms::stop;
 
 /// A job in a group with a weight.
 struct Subject {
@@ -58,7 +59,7 @@ fn a_group_is_lowered_and_raised_with_the_programs_in_it() {
     let groups = std::fs::read_to_string(format!("/proc/{child}/cgroup")).unwrap();
     assert!(groups.contains(&format!("/{}\n", subject.group().path())), "{groups}");
     for _ in 0..2 {
-        for (step, weight) in [(LOWER, "2"), (RUN, "1024")] {
+        for (step, weight) in [(LOWER, "2"), (RUN, "1024"), (LOWER, "2"), (STOP, "1024")] {
             subject.act(step).unwrap();
             subject.act(step).unwrap();
             assert_eq!(subject.weight().read().unwrap(), weight);
