@@ -8,6 +8,7 @@ mod behaviour;
 pub mod claim;
 mod clock;
 mod hint;
+mod line;
 mod lowering;
 mod mechanisms;
 mod memory;

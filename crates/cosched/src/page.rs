@@ -1,16 +1,17 @@
 //! The words that all agents of a table share.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-use policy::{Instant, Span};
+use policy::{Instant, JobId, Span};
 use sys::futex::{self, Scope};
 use sys::shared_memory::{Mapping, View};
 
 use crate::claim::Claims;
+use crate::line::Line;
 
 /// The length of the file with the page, in bytes.
 pub(crate) const LENGTH: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -27,15 +28,20 @@ const WORDS: usize = DELAY + Moments::SUMS;
 /// The places of the words of 32 bits, in bytes.
 const CHANGES: usize = WORDS * size_of::<u64>();
 const LEFT_QUEUE: usize = CHANGES + size_of::<u32>();
+const ENDED: usize = LEFT_QUEUE + size_of::<u32>();
+const LINE: usize = ENDED + size_of::<u32>();
 
 /// The words that all agents share.
 #[derive(Debug)]
 pub(crate) struct Page {
     words: View<[AtomicU64]>,
-    /// Counts the versions, for agents that wait for a new one.
+    /// Counts the versions that concern agents, which wait for a new one.
     changes: View<AtomicU32>,
     /// Counts the jobs that have left the queue, for those that are in it.
     left_queue: View<AtomicU32>,
+    /// Counts the jobs that have left the table, for the first ones in the queue.
+    ended: View<AtomicU32>,
+    line: View<AtomicU32>,
 }
 
 impl Page {
@@ -45,6 +51,8 @@ impl Page {
             words: mapping.slice(0, WORDS)?,
             changes: mapping.get(CHANGES)?,
             left_queue: mapping.get(LEFT_QUEUE)?,
+            ended: mapping.get(ENDED)?,
+            line: mapping.get(LINE)?,
         })
     }
 
@@ -78,22 +86,46 @@ impl Page {
         futex::wake(&*self.changes, u32::MAX, Scope::Shared);
     }
 
-    /// How many jobs have left the queue. It starts again after 2^32. Read it before the latest
-    /// version.
+    /// How many jobs have left the queue. It starts again after 2^32.
     pub(crate) fn left_queue(&self) -> u32 {
         self.left_queue.load(SeqCst)
     }
 
-    /// Blocks until more jobs than these have left the queue, until `deadline`, or for any other
-    /// reason.
-    pub(crate) fn wait_for_queue(&self, left: u32, deadline: Instant) {
-        futex::wait(&*self.left_queue, left, Some(Duration::from_nanos(deadline.as_nanos())), Scope::Shared);
+    /// How many jobs have left so far. Read it before the latest version.
+    pub(crate) fn departures(&self) -> Departures {
+        Departures { from_queue: self.left_queue(), from_table: self.ended.load(SeqCst) }
     }
 
-    /// Counts jobs that have left the queue, and wakes all that are in it.
-    pub(crate) fn leave_queue(&self, jobs: u32) {
+    /// Blocks until more jobs than these have left the queue and this one is concerned, until
+    /// `deadline`, or for any other reason.
+    pub(crate) fn wait_for_queue(&self, left: u32, job: JobId, deadline: Instant) {
+        let deadline = Some(Duration::from_nanos(deadline.as_nanos()));
+        futex::wait_as(&*self.left_queue, left, deadline, Scope::Shared, bit(job));
+    }
+
+    /// Counts jobs that have left the queue, and wakes those that this concerns, and some others.
+    pub(crate) fn leave_queue(&self, jobs: u32, concerned: impl IntoIterator<Item = JobId>) {
         self.left_queue.fetch_add(jobs, SeqCst);
-        futex::wake(&*self.left_queue, u32::MAX, Scope::Shared);
+        if let Some(bits) = concerned.into_iter().map(bit).reduce(|one, other| one | other) {
+            futex::wake_those(&*self.left_queue, u32::MAX, Scope::Shared, bits);
+        }
+    }
+
+    /// Blocks until more jobs than these have left the table, until `deadline`, or for any other
+    /// reason.
+    pub(crate) fn wait_for_end(&self, ended: u32, deadline: Instant) {
+        futex::wait(&*self.ended, ended, Some(Duration::from_nanos(deadline.as_nanos())), Scope::Shared);
+    }
+
+    /// Counts jobs that have left the table, and wakes the first ones in the queue.
+    pub(crate) fn end(&self, jobs: u32) {
+        self.ended.fetch_add(jobs, SeqCst);
+        futex::wake(&*self.ended, u32::MAX, Scope::Shared);
+    }
+
+    /// The line of those that enter or leave.
+    pub(crate) fn line(&self) -> Line<'_> {
+        Line(&self.line)
     }
 
     /// How late switches began after their boundaries.
@@ -115,6 +147,18 @@ impl Page {
     pub(crate) fn delay(&self) -> Moments<'_> {
         Moments(&self.words[DELAY..WORDS])
     }
+}
+
+/// How many jobs have left. The numbers start again after 2^32.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departures {
+    pub(crate) from_queue: u32,
+    pub(crate) from_table: u32,
+}
+
+/// The bit by which a job that waits is woken. Some others have the same one.
+fn bit(job: JobId) -> NonZeroU32 {
+    NonZeroU32::new(1 << (job.0 % u32::BITS)).unwrap_or(NonZeroU32::MIN)
 }
 
 /// Sums of times and of their squares, in units of 100 ns so that they hardly ever overflow.

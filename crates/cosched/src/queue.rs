@@ -1,13 +1,13 @@
 //! How a job waits in the queue.
 //!
-//! Only the first one of each user looks at each version of the table, and lets itself start. The
-//! others sleep until as many jobs have left the queue as were before them, which a shared word
-//! counts. So however many there are, a change of the table wakes one of each user, and a job that
-//! leaves the queue the others only for a comparison.
+//! Only the first one of each user looks at the table whenever a job has ended, and lets itself
+//! start. The others sleep until as many jobs have left the queue as were before them, which a
+//! shared word counts. So however many there are, a change of the table wakes one of each user, and
+//! a job that leaves the queue the next one, and a few others for a comparison.
 //!
-//! The word may be too small if a process was killed after its change of the table. And of a killed
+//! The words may be too small if a process was killed after its change of the table. And of a killed
 //! job the table knows only when another process looks. So each looks from time to time, those at
-//! the end of the queue more seldom.
+//! the end of the queue more seldom: the first one after all jobs, and the others after that one.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -20,6 +20,7 @@ use sys::signals::{BlockedSignals, is_ignored};
 use crate::agent::AgentError;
 use crate::clock;
 use crate::memory;
+use crate::page::Departures;
 use crate::state::{State, StateError};
 use crate::table::Table;
 
@@ -69,6 +70,7 @@ pub(crate) fn obey(signals: &BlockedSignals) -> Result<(), AgentError> {
 }
 
 /// Waits until a job of this process, which must have one thread, has left the queue by starting.
+/// The numbers are those of a moment before it was there.
 ///
 /// # Errors
 /// [`AgentError::Asked`] if one of these signals has ended the wait. The job may still be in the
@@ -76,13 +78,14 @@ pub(crate) fn obey(signals: &BlockedSignals) -> Result<(), AgentError> {
 pub(crate) fn wait(
     table: &Table,
     job: JobId,
+    before: Departures,
     signals: &BlockedSignals,
     waiting: &mut dyn Waiting,
 ) -> Result<(), AgentError> {
     let (has_ended, is_asked) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let wait = || {
-            let done = Waiter { table, job, waiting, is_asked: &is_asked, has_begun: false }.run();
+            let done = Waiter { table, job, waiting, is_asked: &is_asked, has_begun: false }.run(before);
             has_ended.store(true, SeqCst);
             let _ = kill_process(getpid(), Signal::CHILD);
             done
@@ -97,8 +100,9 @@ pub(crate) fn wait(
             };
             is_asked.store(true, SeqCst);
             // This wakes the thread, which finds that the job is gone.
-            if table.update(|state, now| state.release(job, now).map_err(AgentError::from)).is_err() {
-                table.page().leave_queue(1);
+            if table.update_in_line(|state, now| state.release(job, now).map_err(AgentError::from)).is_err() {
+                table.page().leave_queue(1, [job]);
+                table.page().end(1);
             }
             return Err(asked);
         }
@@ -116,11 +120,10 @@ struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    fn run(&mut self) -> Result<(), AgentError> {
+    fn run(&mut self, mut before: Departures) -> Result<(), AgentError> {
         let page = self.table.page();
+        let mut state = self.table.known()?;
         while !self.is_asked.load(SeqCst) {
-            let (changes, left) = (page.changes(), page.left_queue());
-            let state = self.table.state()?;
             if !state.job(self.job)?.is_queued() {
                 return Ok(());
             }
@@ -133,16 +136,26 @@ impl Waiter<'_> {
             }
             let begun = clock::now();
             if place == 0 {
-                page.wait(changes, begun + INTERVAL);
+                page.wait_for_end(before.from_table, begun + INTERVAL);
             } else {
-                self.wait_for_place(place, left, begun);
+                self.wait_for_place(place, before.from_queue, begun);
             }
-            if clock::now().since(begun) >= INTERVAL && state.jobs().any(|(_, job)| !job.agent().is_alive()) {
-                // Every change releases them.
-                self.table.update(|_, _| Ok::<_, AgentError>(()))?;
+            if clock::now().since(begun) >= INTERVAL {
+                self.release_ended(&state, place)?;
             }
+            before = page.departures();
+            state = self.table.state()?;
         }
         Err(StateError::Unknown(self.job).into())
+    }
+
+    /// Releases the jobs after which one at this place looks if their agents were killed.
+    fn release_ended(&self, state: &State, place: u32) -> Result<(), AgentError> {
+        let first = state.queue_of(self.job).next();
+        let watched = state.jobs().filter(|&(id, _)| place == 0 || Some(id) == first);
+        let ended: Vec<JobId> = watched.filter(|(_, job)| !job.agent().is_alive()).map(|(id, _)| id).collect();
+        let release = |state: &mut State, now| ended.iter().try_for_each(|&id| state.release(id, now));
+        if ended.is_empty() { Ok(()) } else { self.table.update(|state, now| Ok(release(state, now)?)) }
     }
 
     /// Sleeps until this many jobs have left the queue since that was counted, or long enough.
@@ -155,7 +168,7 @@ impl Waiter<'_> {
             if ahead == 0 || clock::now() >= deadline || self.is_asked.load(SeqCst) {
                 return;
             }
-            page.wait_for_queue(left, deadline);
+            page.wait_for_queue(left, self.job, deadline);
         }
     }
 

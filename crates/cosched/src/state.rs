@@ -385,17 +385,6 @@ impl State {
         Ok(())
     }
 
-    /// Releases the jobs whose agents are not alive, and returns them.
-    pub(crate) fn release_ended(
-        &mut self,
-        is_alive: impl Fn(Identity) -> bool,
-        now: Instant,
-    ) -> Result<Vec<JobId>, StateError> {
-        let ended: Vec<JobId> = self.jobs.iter().filter(|(_, job)| !is_alive(job.agent)).map(|(&id, _)| id).collect();
-        ended.iter().try_for_each(|&id| self.release(id, now))?;
-        Ok(ended)
-    }
-
     /// Holds a job, which is stopped until it is let go.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ const LARGEST: u64 = 16 << 20;
 pub struct Table {
     folder: SharedFolder,
     page: Page,
-    /// The last version that was read.
+    /// The last version that was read or written.
     known: Mutex<Option<(u64, Arc<State>)>>,
 }
 
@@ -248,6 +248,15 @@ impl Table {
         self.latest().map(|(_, state)| state)
     }
 
+    /// The version that this process has read or written last.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub(crate) fn known(&self) -> Result<Arc<State>, TableError> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, state)| state.clone());
+        known.map_or_else(|| self.state(), Ok)
+    }
+
     /// The latest version and its number, which no other version of this table has.
     pub(crate) fn latest(&self) -> Result<(u64, Arc<State>), TableError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -263,9 +272,22 @@ impl Table {
         known.clone().ok_or_else(|| self.damaged("it has no version"))
     }
 
-    /// Changes the table, and wakes the agents of all jobs if it differs then. Jobs whose agents
-    /// have ended are gone before. The change may be applied several times, to versions of which
-    /// only one is kept.
+    /// Changes the table as [`update`](Self::update), in its turn among all that do this: for
+    /// changes that hundreds of processes can make at once. Blocks until then.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub(crate) fn update_in_line<T, E>(&self, change: impl Fn(&mut State, Instant) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<TableError> + From<StateError>,
+    {
+        let _head = self.page.line().stand();
+        self.update(change)
+    }
+
+    /// Changes the table, and wakes those that this concerns. Jobs whose agents have ended are gone
+    /// before, except those that wait behind others. The change may be applied several times, to
+    /// versions of which only one is kept.
     ///
     /// # Errors
     /// [`TableError`], as the inner error or that of the change. Nothing has changed then.
@@ -288,14 +310,28 @@ impl Table {
                 return Err(StateError::TooLarge.into());
             }
             if self.replace(latest, version, &bytes)? {
-                let has_left = |job: &JobId| !next.job(*job).is_ok_and(Job::is_queued);
-                match state.queue().filter(has_left).count() as u32 {
-                    0 => {}
-                    left => self.page.leave_queue(left),
-                }
+                self.announce(&state, &next);
+                *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((version.0, Arc::new(next)));
                 ended.into_iter().for_each(|job| self.remove_processes(job));
                 return Ok(done);
             }
+        }
+    }
+
+    /// Wakes those that a change concerns: agents, jobs that have left the queue, and those that are
+    /// the first ones now.
+    fn announce(&self, before: &State, after: &State) {
+        if !after.differs_in_queue_alone(before) {
+            self.page.wake();
+        }
+        let is_queued = |job: JobId| after.job(job).is_ok_and(Job::is_queued);
+        let left: Vec<JobId> = before.queue().filter(|&job| !is_queued(job)).collect();
+        if !left.is_empty() {
+            self.page.leave_queue(left.len() as u32, left.into_iter().chain(after.first_in_queue()));
+        }
+        match before.jobs().filter(|&(job, _)| after.job(job).is_err()).count() as u32 {
+            0 => {}
+            ended => self.page.end(ended),
         }
     }
 
@@ -326,14 +362,9 @@ impl Table {
         Versions { latest: self.page.latest(), files: &self.folder }
     }
 
-    /// Replaces a version, and wakes all agents, unless another process was faster.
+    /// Replaces a version, unless another process was faster.
     fn replace(&self, from: u64, to: Version, bytes: &Vec<u8>) -> Result<bool, TableError> {
-        let replaced = self.versions().replace(from, to.0, bytes);
-        let is_latest = replaced.map_err(|why| folder_error(self.folder.path(), why))?;
-        if is_latest {
-            self.page.wake();
-        }
-        Ok(is_latest)
+        self.versions().replace(from, to.0, bytes).map_err(|why| folder_error(self.folder.path(), why))
     }
 
     fn damaged(&self, why: impl ToString) -> TableError {

@@ -86,13 +86,24 @@ impl FutexWord for AtomicU64 {
 ///
 /// Implies no memory ordering: the load of the word by the caller must provide it.
 pub fn wait(word: &impl FutexWord, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
+    wait_as(word, expected, deadline, scope, NonZeroU32::MAX)
+}
+
+/// As [`wait`], until woken by [`wake`], or by [`wake_those`] with any of these bits.
+pub fn wait_as(
+    word: &impl FutexWord,
+    expected: u32,
+    deadline: Option<Duration>,
+    scope: Scope,
+    bits: NonZeroU32,
+) -> WaitResult {
     let deadline = deadline.map(|deadline| Timespec {
         tv_sec: deadline.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: deadline.subsec_nanos().into(),
     });
     // SAFETY: it is only passed to the kernel.
     let word = unsafe { word.for_the_kernel() };
-    match futex::wait_bitset(word, scope.flags(), expected, deadline.as_ref(), NonZeroU32::MAX) {
+    match futex::wait_bitset(word, scope.flags(), expected, deadline.as_ref(), bits) {
         Ok(()) => WaitResult::Woken,
         Err(Errno::AGAIN) => WaitResult::Changed,
         Err(Errno::TIMEDOUT) => WaitResult::TimedOut,
@@ -103,12 +114,17 @@ pub fn wait(word: &impl FutexWord, expected: u32, deadline: Option<Duration>, sc
 
 /// Wakes at most `count` of the threads that wait on `word`. Returns the number of woken ones.
 pub fn wake(word: &impl FutexWord, count: u32, scope: Scope) -> u32 {
+    wake_those(word, count, scope, NonZeroU32::MAX)
+}
+
+/// As [`wake`], of the threads that wait [as](wait_as) any of these bits, or without bits.
+pub fn wake_those(word: &impl FutexWord, count: u32, scope: Scope, bits: NonZeroU32) -> u32 {
     // The kernel reads the count as signed, and treats a negative one as one.
     let count = count.min(i32::MAX as u32);
     // SAFETY: as above.
     let word = unsafe { word.for_the_kernel() };
     // It cannot fail with a valid address.
-    futex::wake(word, scope.flags(), count).map_or(0, |woken| woken.try_into().unwrap_or(count))
+    futex::wake_bitset(word, scope.flags(), count, bits).map_or(0, |woken| woken.try_into().unwrap_or(count))
 }
 
 #[cfg(test)]
@@ -155,6 +171,24 @@ mod tests {
     #[test]
     fn a_deadline_beyond_the_range_of_the_kernel_never_expires() {
         check_that_a_waiter_is_woken(&AtomicU32::new(0), Some(Duration::MAX));
+    }
+
+    #[test]
+    fn a_waiter_is_woken_by_its_bits_alone() {
+        let word = AtomicU32::new(0);
+        let [own, other] = [0b101, 0b010].map(|bits| NonZeroU32::new(bits).unwrap());
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| wait_as(&word, 0, None, Scope::Shared, own));
+            // It falls asleep meanwhile.
+            for _ in 0..1_000 {
+                assert_eq!(wake_those(&word, 1, Scope::Shared, other), 0);
+                std::thread::yield_now();
+            }
+            while !sleeper.is_finished() && wake_those(&word, 1, Scope::Shared, own) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(sleeper.join().unwrap(), WaitResult::Woken);
+        });
     }
 
     #[test]

@@ -7,10 +7,13 @@
 //! A job in the queue is in the table, with its agent: if that is killed, the job vanishes as every
 //! other does.
 
+use std::collections::BTreeSet;
+
 use policy::gang::Gang;
 use policy::layout::Request;
 use policy::{Instant, JobId};
 use serde::{Deserialize, Serialize};
+use sys::identity::Identity;
 
 use super::{Entering, Job, State, StateError};
 
@@ -45,6 +48,11 @@ impl Job {
 }
 
 impl State {
+    /// The jobs that do not wait, in the order in which they were entered.
+    pub(super) fn started(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        self.jobs().filter(|(_, job)| !job.is_queued())
+    }
+
     /// The jobs that wait, in their order.
     pub fn queue(&self) -> impl Iterator<Item = JobId> {
         self.jobs.iter().filter(|(_, job)| job.is_queued()).map(|(&id, _)| id)
@@ -54,6 +62,12 @@ impl State {
     pub(crate) fn queue_of(&self, id: JobId) -> impl Iterator<Item = JobId> {
         let user = self.jobs.get(&id).and_then(Job::user);
         self.queue().filter(move |other| self.jobs.get(other).is_some_and(|job| job.user() == user))
+    }
+
+    /// The first job of each user in the queue. The others wait for these.
+    pub(crate) fn first_in_queue(&self) -> impl Iterator<Item = JobId> {
+        let mut users = BTreeSet::new();
+        self.queue().filter(move |id| self.jobs.get(id).is_some_and(|job| users.insert(job.user())))
     }
 
     /// Lets the first job of its user in the queue start, if its cells are free, and this many
@@ -80,6 +94,33 @@ impl State {
             (job.cells, job.queued, job.entered) = (cells, None, now);
         }
         Ok(true)
+    }
+
+    /// Releases the jobs whose agents are not alive, and returns them: those that have started, and
+    /// those in the queue behind which a living one would be the first. Others delay none, and there
+    /// may be thousands.
+    pub(crate) fn release_ended(
+        &mut self,
+        is_alive: impl Fn(Identity) -> bool,
+        now: Instant,
+    ) -> Result<Vec<JobId>, StateError> {
+        let mut waiting_users = BTreeSet::new();
+        let has_ended = |(_, job): &(&JobId, &Job)| {
+            let delays = !job.is_queued() || !waiting_users.contains(&job.user());
+            let has_ended = delays && !is_alive(job.agent);
+            if job.is_queued() && !has_ended {
+                waiting_users.insert(job.user());
+            }
+            has_ended
+        };
+        let ended: Vec<JobId> = self.jobs.iter().filter(has_ended).map(|(&id, _)| id).collect();
+        ended.iter().try_for_each(|&id| self.release(id, now))?;
+        Ok(ended)
+    }
+
+    /// Whether nothing differs for the jobs that have started: only others have come or gone.
+    pub(crate) fn differs_in_queue_alone(&self, before: &State) -> bool {
+        self.started().eq(before.started()) && self.coscheduler.snapshot() == before.coscheduler.snapshot()
     }
 
     /// Refuses a job that waits.

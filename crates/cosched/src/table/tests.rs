@@ -197,3 +197,27 @@ fn a_process_of_another_version_is_found_as_long_as_it_uses_the_folder() {
     drop(other);
     assert_eq!(table.user_of_other_version(), None);
 }
+
+#[test]
+fn a_change_in_the_queue_alone_wakes_no_agent_and_each_departure_is_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let table = Table::enter(place.path(), empty).unwrap();
+    let counted = || {
+        let departures = table.page.departures();
+        (table.page.changes(), departures.from_queue, departures.from_table)
+    };
+    let release = |job| table.update_in_line(|state, now| state.release(job, now).map_err(AgentError::from)).unwrap();
+    let running = enter(&table, "runs");
+    let waiting = Entering { waits_for_cells: true, ..entering("waits", Identity::own()) };
+    let wait = || table.update_in_line(|state, now| state.enter(&waiting, now).map_err(AgentError::from)).unwrap();
+    assert_eq!(counted(), (1, 0, 0));
+    let jobs = [0; 3].map(|_| wait());
+    release(jobs[1]);
+    assert_eq!(counted(), (1, 1, 1));
+    release(running);
+    assert_eq!(counted(), (2, 1, 2));
+    let has_started = table.update(|state, now| state.admit(jobs[0], 0, now).map_err(AgentError::from)).unwrap();
+    assert!(has_started);
+    assert_eq!(counted(), (3, 2, 2));
+    assert_eq!(table.known().unwrap().queue().collect::<Vec<_>>(), [jobs[2]]);
+}

@@ -124,3 +124,43 @@ fn a_job_that_waits_does_not_block_those_of_other_users() {
     assert!(!state.admit(behind, 100, at(0)).unwrap(), "another job of its user is before it");
     assert!(state.admit(other, 100, at(0)).unwrap());
 }
+
+#[test]
+fn of_ended_jobs_only_those_are_released_that_run_or_would_be_the_first() {
+    let mut state = state(2);
+    let of = |pid| Entering { agent: sys::identity::Identity { pid, started: 1 }, ..waiting(2) };
+    let jobs: Vec<JobId> = (1..=6).map(|pid| state.enter(&of(pid), at(0)).unwrap()).collect();
+    assert!(state.admit(jobs[0], 0, at(0)).unwrap());
+    let mut release = |ended: &[u32]| {
+        let asked = std::cell::RefCell::new(Vec::new());
+        let is_alive = |agent: sys::identity::Identity| {
+            asked.borrow_mut().push(agent.pid);
+            !ended.contains(&agent.pid)
+        };
+        (state.release_ended(is_alive, at(1)).unwrap(), asked.into_inner())
+    };
+    assert_eq!(release(&[4]), (vec![], vec![1, 2]), "it waits behind others");
+    assert_eq!(release(&[1, 2, 4]), (vec![jobs[0], jobs[1]], vec![1, 2, 3]));
+    assert_eq!(release(&[3, 4]), (vec![jobs[2], jobs[3]], vec![3, 4, 5]));
+}
+
+#[test]
+fn jobs_that_come_to_the_queue_and_leave_it_from_there_concern_no_agent() {
+    let mut state = state(2);
+    enter(&mut state, &entering(2, Gang::Strict, 1));
+    let before = state.clone();
+    let (job, _) = enter(&mut state, &waiting(2));
+    let queued = state.clone();
+    assert!(queued.differs_in_queue_alone(&before));
+    state.release(job, at(1)).unwrap();
+    assert!(state.differs_in_queue_alone(&queued));
+    let mut held = state.clone();
+    held.set_held(JobId(1), true, at(1)).unwrap();
+    assert!(!held.differs_in_queue_alone(&state));
+    let mut ended = queued.clone();
+    ended.release(JobId(1), at(1)).unwrap();
+    assert!(!ended.differs_in_queue_alone(&queued));
+    let freed = ended.clone();
+    assert!(ended.admit(job, 0, at(1)).unwrap());
+    assert!(!ended.differs_in_queue_alone(&freed));
+}
