@@ -165,7 +165,7 @@ struct List {
     switches: Option<Switches>,
 }
 
-/// The times of switches of all jobs, each to within a factor of two.
+/// The times of switches of all jobs, each too high by at most an eighth or 1 us.
 #[derive(Serialize)]
 struct Switches {
     lateness_median_ns: u64,

@@ -188,22 +188,31 @@ impl Moments<'_> {
     }
 }
 
-/// Counts of times, which double from bucket to bucket.
+/// Counts of times. A bucket is as long as an eighth of the shortest time in it, at least 1 us.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Histogram<'a>(&'a [AtomicU64]);
 
 impl Histogram<'_> {
-    /// The first bucket is for times below one microsecond, and the last for the longest ones.
-    const BUCKETS: usize = 32;
+    /// So many buckets are of the same length, and then twice as long.
+    const ALIKE: u64 = 8;
+    /// The last one is for all times from 3.9 s on.
+    const BUCKETS: usize = 160;
 
     pub(crate) fn count(&self, time: Span) {
         let micros = time.as_nanos() / 1000;
-        let bucket = (u64::BITS - micros.leading_zeros()) as usize;
-        self.0[bucket.min(Self::BUCKETS - 1)].fetch_add(1, Relaxed);
+        let doublings = micros.max(Self::ALIKE).ilog2() - Self::ALIKE.ilog2();
+        let bucket = u64::from(doublings) * Self::ALIKE + (micros >> doublings);
+        self.0[(bucket as usize).min(Self::BUCKETS - 1)].fetch_add(1, Relaxed);
     }
 
-    /// A time that so many thousandths of all times do not exceed, to within a factor of two.
-    /// `None` without times.
+    /// The end of a bucket, in microseconds.
+    fn end(bucket: u64) -> u64 {
+        let doublings = (bucket / Self::ALIKE).saturating_sub(1);
+        (bucket - doublings * Self::ALIKE + 1) << doublings
+    }
+
+    /// A time that so many thousandths of all times do not exceed. It is too high by at most an
+    /// eighth, or 1 us. `None` without times.
     pub(crate) fn quantile(&self, thousandths: u64) -> Option<Span> {
         let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
         let all: u128 = counts.iter().map(|&count| u128::from(count)).sum();
@@ -212,8 +221,8 @@ impl Histogram<'_> {
             *sum += u128::from(count);
             Some(*sum)
         });
-        let bucket = sums.zip(0_u32..).find(|&(sum, _)| all > 0 && sum >= rank)?.1;
-        Some(Span::from_micros(1 << bucket))
+        let bucket = sums.zip(0..).find(|&(sum, _)| all > 0 && sum >= rank)?.1;
+        Some(Span::from_micros(Self::end(bucket)))
     }
 }
 
@@ -232,17 +241,29 @@ mod tests {
         assert_eq!(moments.read(), Some((8, Span::from_micros(5), Span::from_micros(2))));
     }
 
-    #[test]
-    fn quantiles_are_upper_bounds_of_their_buckets() {
-        let words: [AtomicU64; Histogram::BUCKETS] = Default::default();
+    /// The microseconds that so many thousandths of these times do not exceed.
+    fn quantile(times: impl IntoIterator<Item = Span>, thousandths: u64) -> Option<u64> {
+        let words = [const { AtomicU64::new(0) }; Histogram::BUCKETS];
         let histogram = Histogram(&words);
-        assert_eq!(histogram.quantile(500), None);
-        for micros in [0, 3, 3, 100] {
-            histogram.count(Span::from_micros(micros));
+        times.into_iter().for_each(|time| histogram.count(time));
+        histogram.quantile(thousandths).map(|time| time.as_nanos() / 1000)
+    }
+
+    #[test]
+    fn quantiles_are_the_ends_of_buckets() {
+        assert_eq!(quantile([], 500), None);
+        let times = [0, 3, 3, 100].map(Span::from_micros).into_iter().chain([Span::MAX]);
+        let quantile = |thousandths| quantile(times.clone(), thousandths).unwrap();
+        assert_eq!([0, 200, 500, 600, 800, 1000].map(quantile), [1, 1, 4, 4, 104, 1 << 22]);
+    }
+
+    #[test]
+    fn a_quantile_is_too_high_by_at_most_an_eighth_or_a_microsecond() {
+        let longest = (1 << 22) - 1;
+        let powers = (0..22).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) * 3 / 2]);
+        for micros in (0..5_000).chain(powers).filter(|&micros| micros <= longest) {
+            let end = quantile([Span::from_micros(micros)], 500).unwrap();
+            assert!(end > micros && end <= micros + (micros / 8).max(1), "{micros}: {end}");
         }
-        histogram.count(Span::MAX);
-        let quantile = |thousandths| histogram.quantile(thousandths).unwrap().as_nanos() / 1000;
-        assert_eq!([0, 200, 500, 600, 800].map(quantile), [1, 1, 4, 4, 128]);
-        assert_eq!(quantile(1000), 1 << 31);
     }
 }

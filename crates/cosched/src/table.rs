@@ -30,7 +30,7 @@ const PLACE: &str = "/dev/shm";
 /// The variable that names another one.
 pub const VARIABLE: &str = "ROWLOCK_TABLE";
 /// The name of the file with the shared words. It ends with the version of its format.
-const PAGE: &str = "page-4";
+const PAGE: &str = "page-5";
 /// The beginning of its name, in all versions.
 const PAGES: &str = "page-";
 /// The largest version of a table, in bytes.
@@ -82,7 +82,7 @@ pub struct Delay {
     pub deviation: Span,
 }
 
-/// Upper bounds of quantiles, to within a factor of two. `None` without switches.
+/// Upper bounds of quantiles, too high by at most an eighth or 1 us. `None` without switches.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quantiles {

@@ -173,7 +173,7 @@ pub struct CoschedulingOutcome {
     pub delay_mean_ns: Option<Span>,
     /// The standard deviation of that time.
     pub delay_sd_ns: Option<Span>,
-    /// The times of switches on the host, as upper bounds to within a factor of two.
+    /// The times of switches on the host, each too high by at most an eighth or 1 us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<SwitchTimes>,
 }

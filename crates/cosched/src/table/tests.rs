@@ -192,7 +192,7 @@ fn a_process_of_another_version_is_found_as_long_as_it_uses_the_folder() {
     let place = tempfile::tempdir().unwrap();
     let table = Table::enter(place.path(), empty).unwrap();
     assert_eq!(table.user_of_other_version(), None);
-    let other = table.folder.map("page-3", page::LENGTH).unwrap();
+    let other = table.folder.map("page-4", page::LENGTH).unwrap();
     assert_eq!(table.user_of_other_version(), Some(std::process::id()));
     drop(other);
     assert_eq!(table.user_of_other_version(), None);
