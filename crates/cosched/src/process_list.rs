@@ -154,8 +154,9 @@ pub(crate) mod tests {
         ProcessList::new(&Mapping::new(&file, LENGTH).unwrap()).unwrap()
     }
 
+    /// A process that does not exist, whatever has this id.
     fn process(pid: u32) -> Identity {
-        Identity { pid, started: u64::from(pid) * 10 }
+        Identity { pid, started: u64::MAX - u64::from(pid) }
     }
 
     fn pids(list: &ProcessList) -> Vec<u32> {
