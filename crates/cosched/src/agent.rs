@@ -421,6 +421,8 @@ impl<'a> Watch<'a> {
             return Ok(None);
         }
         let place = state.jobs().position(|(job, _)| job == self.shared.job).unwrap_or(0) as u64;
+        // The first one mostly switches.
+        self.switcher.prepare(&state, boundary.filter(|_| place == 0));
         let stagger = Span::from_nanos(STAGGER.as_nanos().saturating_mul(place)).min(LONGEST_STAGGER);
         let latest = now + longest_sleep(&state);
         Ok(Some(boundary.map_or(latest, |boundary| (boundary + stagger).min(latest))))

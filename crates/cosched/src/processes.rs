@@ -21,7 +21,7 @@ pub(crate) mod tests;
 pub use self::demand::Demand;
 pub use self::descendants::descendants;
 pub(crate) use self::descendants::family;
-pub use self::last_thread::{cpu_of, last_thread};
+pub use self::last_thread::{LastThreads, last_thread};
 pub(crate) use self::observer::threads;
 pub use self::observer::{Observer, ThreadDelta};
 pub use self::open_processes::Processes;

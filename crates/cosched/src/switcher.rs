@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use policy::gang::Action;
 use policy::{Instant, JobId, Span};
+use sys::cpus::Pinned;
 use wait::turn::{Turn, WrittenPage};
 
 use crate::clock;
 use crate::mechanisms::{Mechanisms, Target};
 use crate::priority::Priority;
 use crate::process_list::ProcessList;
-use crate::processes::{cpu_of, threads};
+use crate::processes::{LastThreads, threads};
 use crate::restraint::LowerBy;
 use crate::state::{Job, State};
 use crate::table::Table;
@@ -31,6 +32,9 @@ pub(crate) struct Switcher {
     lists: BTreeMap<JobId, ProcessList>,
     /// Tell the threads of jobs whose turn it is.
     pages: BTreeMap<JobId, WrittenPage>,
+    last_threads: LastThreads,
+    /// The job with whose last thread this one shares a CPU, and the CPU.
+    there: Option<(JobId, u32, Pinned)>,
     mechanisms: Mechanisms,
     /// The last version of the table for which there are lists.
     state: Option<Arc<State>>,
@@ -42,8 +46,15 @@ pub(crate) type Failure = (JobId, io::Error);
 impl Switcher {
     /// The calling thread becomes one that can switch.
     pub(crate) fn new() -> Switcher {
-        let (lists, pages, mechanisms) = (BTreeMap::new(), BTreeMap::new(), Mechanisms::default());
-        Switcher { priority: Priority::raise(), lists, pages, mechanisms, state: None }
+        Switcher {
+            priority: Priority::raise(),
+            lists: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            last_threads: LastThreads::default(),
+            there: None,
+            mechanisms: Mechanisms::default(),
+            state: None,
+        }
     }
 
     /// Gives all processes of all jobs the action of their job at `now`. It may be repeated.
@@ -53,14 +64,14 @@ impl Switcher {
     /// All stops come first: a process that continues may take the CPU of this one for a tick.
     pub(crate) fn switch(&mut self, table: &Table, state: &Arc<State>, now: Instant) -> Result<Option<Span>, Failure> {
         self.find_lists(table, state);
-        let Switcher { priority, lists, pages, mechanisms, .. } = self;
+        // This comes before the stops, after which CPUs are idle.
+        let last_thread = self.last_thread(state, now);
+        if last_thread.map(|(job, _)| job) != self.there.as_ref().map(|&(job, _, _)| job) {
+            self.go_to(last_thread);
+        }
+        let Switcher { lists, pages, mechanisms, .. } = self;
         let jobs: Vec<_> = jobs(lists, state).map(|of @ (id, _, _)| (state.action(id, now), of)).collect();
         let of = |action: Option<Action>| jobs.iter().filter(move |(own, _)| *own == action).map(|&(_, of)| of);
-        let mut running = of(Some(Action::Run)).filter(|(_, _, list)| list.is_stopped());
-        let last_thread = running.find_map(|(_, _, list)| list.last_thread());
-        // If this process may not use that CPU, neither can one of its threads be there. This comes
-        // before the stops, after which CPUs are idle.
-        let _there = last_thread.and_then(cpu_of).and_then(|cpu| priority.pin(cpu));
         let tell = |is_ours: bool| {
             let turns = pages.iter().map(|(&id, page)| (page, state.turn(id, now)));
             turns
@@ -86,6 +97,32 @@ impl Switcher {
         failed.map_or(Ok(skew), Err)
     }
 
+    /// Makes ready for the switch at this time, if it is known. To look for the CPU and to move there
+    /// takes longer than all the rest of a switch.
+    pub(crate) fn prepare(&mut self, state: &State, boundary: Option<Instant>) {
+        self.go_to(boundary.and_then(|boundary| self.last_thread(state, boundary)));
+    }
+
+    /// The thread that a switch at `now` continues last, and its job, if that matters: see
+    /// `processes::last_thread`.
+    fn last_thread(&self, state: &State, now: Instant) -> Option<(JobId, (u32, u32))> {
+        let mut continued = jobs(&self.lists, state)
+            .filter(|&(id, _, list)| state.action(id, now) == Some(Action::Run) && list.is_stopped());
+        continued.find_map(|(id, _, list)| Some((id, list.last_thread()?)))
+    }
+
+    /// Binds this thread to the CPU of another one, or to none.
+    fn go_to(&mut self, thread: Option<(JobId, (u32, u32))>) {
+        let there = thread.and_then(|(job, thread)| Some((job, self.last_threads.cpu(job, thread)?)));
+        if there == self.there.as_ref().map(|&(job, cpu, _)| (job, cpu)) {
+            return;
+        }
+        // The first binding ends before the second one begins.
+        self.there = None;
+        // If this process may not use that CPU, neither can one of its threads be there.
+        self.there = there.and_then(|(job, cpu)| Some((job, cpu, self.priority.pin(cpu)?)));
+    }
+
     /// How long the processes of all jobs may delay a switch.
     pub(crate) fn time_for_processes(&mut self, table: &Table, state: &Arc<State>) -> Span {
         self.find_lists(table, state);
@@ -103,7 +140,8 @@ impl Switcher {
 
     fn find_lists(&mut self, table: &Table, state: &Arc<State>) {
         let before = self.state.replace(state.clone());
-        let Switcher { lists, pages, mechanisms, .. } = self;
+        let Switcher { lists, pages, last_threads, mechanisms, .. } = self;
+        last_threads.retain(|id| state.job(id).is_ok());
         pages.retain(|&id, _| state.job(id).is_ok());
         lists.retain(|&id, list| {
             let is_there = state.job(id).is_ok();
@@ -158,6 +196,7 @@ mod tests {
     use crate::agent::AgentError;
     use crate::process_list::PLACES;
     use crate::processes::tests::identity;
+    use crate::restraint::{Hint, StopBy, StopMechanism};
     use crate::state::{Entering, StateError};
     use crate::topology::Topology;
 
@@ -212,6 +251,43 @@ mod tests {
             assert!(one != other && one[0] != one[1] && other[0] != other[1]);
             update(&table, |state, now| state.release(jobs[0], now));
             assert!(!look(now + SLICE)[1], "it is alone");
+        });
+    }
+
+    #[test]
+    fn an_agent_goes_to_the_cpu_of_the_thread_that_its_next_switch_continues_last() {
+        testing::isolated(|| {
+            let allowed = sys::cpus::allowed().unwrap();
+            let place = tempfile::tempdir().unwrap();
+            let table = table_in(place.path());
+            let jobs = [enter(&table, Gang::Strict), enter(&table, Gang::Strict)];
+            let cpus = [allowed[0], allowed[allowed.len() - 1]];
+            let children = [0, 1].map(|at: usize| {
+                let mut command = testing::command("sleep");
+                sys::cpus::bind_in(command.arg("1000"), &[cpus[at]]).unwrap();
+                let child = testing::Child::start(&mut command);
+                update(&table, |state, _| {
+                    state.set_stop_by(
+                        jobs[at],
+                        StopBy { mechanism: StopMechanism::Signals, group: None, hint: Hint::Unused },
+                    )
+                });
+                let list = table.processes(jobs[at]).unwrap();
+                list.set(&[identity(child.id())], PLACES);
+                list.set_last_thread(Some((child.id(), child.id())));
+                child
+            });
+            let (mut switcher, state) = (Switcher::new(), table.state().unwrap());
+            let now = clock::now();
+            for boundary in [now + SLICE, now + SLICE + SLICE] {
+                switcher.switch(&table, &state, boundary).unwrap();
+                let next = jobs.iter().position(|&job| state.has_turn(job, boundary + SLICE)).unwrap();
+                switcher.prepare(&state, Some(boundary + SLICE));
+                assert_eq!(sys::cpus::allowed().unwrap(), [cpus[next]]);
+            }
+            switcher.prepare(&state, None);
+            assert_eq!(sys::cpus::allowed().unwrap(), allowed);
+            drop(children);
         });
     }
 

@@ -1,11 +1,11 @@
 //! The identity of a process, which tells whether it is alive, although process IDs are reused.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use rustix::process::{Pid, getpid, test_kill_process};
 use rustix::system::uname;
 
@@ -98,17 +98,19 @@ impl Stat {
         Stat::read(format!("/proc/{pid}/stat"))
     }
 
-    /// The fields of a thread of this process, as [`of`](Self::of).
-    pub fn of_thread(process: u32, thread: u32) -> Option<Stat> {
-        Stat::read(format!("/proc/{process}/task/{thread}/stat")).ok()?
+    fn read(path: impl AsRef<Path>) -> io::Result<Option<Stat>> {
+        Stat::of_file(&File::open(path)?)
     }
 
-    /// Reads a file. `None` if it has other contents. Switchers of jobs wait for it, so it has one
-    /// read: the kernel never gives a part of such a line if all of it has room.
-    fn read(path: impl AsRef<Path>) -> io::Result<Option<Stat>> {
+    /// The fields in an open file. `None` if it has other contents. Switchers of jobs wait for it,
+    /// so it has one read: the kernel never gives a part of such a line if all of it has room.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the process or thread has ended.
+    pub fn of_file(file: &File) -> io::Result<Option<Stat>> {
         let mut text = [0; LONGEST_STAT];
-        let length = File::open(path)?.read(&mut text)?;
-        Ok(Stat::parse(&text[..length]))
+        let length = pread(file, &mut text, 0)?;
+        Ok(Stat::parse(text.get(..length).unwrap_or_default()))
     }
 
     /// Parses a file: fields, of which the second, a name in parentheses, may contain anything. It

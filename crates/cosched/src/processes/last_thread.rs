@@ -11,6 +11,10 @@
 //!
 //! Threads that are bound to a CPU each are not affected, such as those of ranks with one core.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use policy::JobId;
 use sys::identity::{Identity, Stat};
 
 use super::observer::threads;
@@ -27,7 +31,23 @@ pub fn last_thread<'a>(processes: impl IntoIterator<Item = &'a Identity>) -> Opt
     })
 }
 
-/// The CPU on which a thread ran last. `None` if it has ended.
-pub fn cpu_of((process, thread): (u32, u32)) -> Option<u32> {
-    Stat::of_thread(process, thread)?.cpu
+/// The last threads of jobs, with open descriptors: to open a file takes ten times as long as to
+/// read it.
+#[derive(Debug, Default)]
+pub struct LastThreads(BTreeMap<JobId, ((u32, u32), File)>);
+
+impl LastThreads {
+    /// The CPU on which the last thread of a job ran last. `None` if it has ended.
+    pub fn cpu(&mut self, job: JobId, thread: (u32, u32)) -> Option<u32> {
+        if self.0.get(&job).is_none_or(|(open, _)| *open != thread) {
+            let (process, id) = thread;
+            self.0.insert(job, (thread, File::open(format!("/proc/{process}/task/{id}/stat")).ok()?));
+        }
+        Stat::of_file(&self.0.get(&job)?.1).ok()??.cpu
+    }
+
+    /// Closes the descriptors of other jobs than these.
+    pub fn retain(&mut self, is_there: impl Fn(JobId) -> bool) {
+        self.0.retain(|&job, _| is_there(job));
+    }
 }
