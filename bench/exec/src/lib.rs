@@ -71,7 +71,7 @@ impl Window {
     }
 }
 
-/// Starts a program whose output is read by [`number_of`].
+/// Starts a program whose output is read by [`number_of`] or [`numbers_of`].
 ///
 /// # Errors
 /// If it cannot be started.
@@ -84,9 +84,18 @@ pub fn start(command: &mut Command) -> std::io::Result<Child> {
 /// # Errors
 /// If it has failed, or printed something else.
 pub fn number_of(started: Child) -> anyhow::Result<f64> {
+    numbers_of(started)?.into_iter().next().context("a program prints no number")
+}
+
+/// Waits for a program, and returns the numbers that it has printed.
+///
+/// # Errors
+/// If it has failed, or printed something else.
+pub fn numbers_of(started: Child) -> anyhow::Result<Vec<f64>> {
     let output = started.wait_with_output()?;
     ensure!(output.status.success(), "a program has failed: {}", output.status);
-    String::from_utf8(output.stdout)?.trim().parse().context("a program prints no number")
+    let text = String::from_utf8(output.stdout)?;
+    text.split_whitespace().map(|number| number.parse().context("a program prints no number")).collect()
 }
 
 /// The element at this part, from 0 to 1, of sorted numbers.

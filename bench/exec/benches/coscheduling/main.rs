@@ -6,18 +6,25 @@
 //! and runs of all arms alternate, and each job is divided by one of its kind alone in the same
 //! batch.
 //!
+//! Jobs that spin in one phase and sleep in the next one have a window of several phases, and each
+//! kind of phase counts for half: `--meet alternate:1` for jobs that spin at the same time, and
+//! `--mixes alternate:1+opposite:1` for jobs that spin one after the other, with phases of 1 s.
+//!
 //! `cargo bench -p rowlock-bench-exec --bench coscheduling -- [ARM...]` measures these arms, or
-//! all. A cell of 11 batches takes two minutes, and all of them more than an hour. The machine
+//! all. A cell of 11 batches takes three minutes, and all of them almost two hours. The machine
 //! should be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use rowlock_bench_exec::{Window, build_rowlock, compile, number_of, quantile, start};
+use rowlock_bench_exec::{Window, build_rowlock, compile, numbers_of, quantile, start};
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -25,8 +32,9 @@ struct Arguments {
     #[arg(value_enum)]
     arms: Vec<Arm>,
     /// How a team meets: spin, bound (spin, on a CPU for each thread), poll (spin, then block),
-    /// barrier (of pthreads), openmp (its barrier), active (the same, with OMP_WAIT_POLICY=active)
-    /// or block; nothing for mixes alone
+    /// barrier (of pthreads), openmp (its barrier), active (the same, with OMP_WAIT_POLICY=active),
+    /// block, alternate:PERIOD (bound and then block, for so many seconds each) or opposite:PERIOD
+    /// (block and then bound); nothing for mixes alone
     #[arg(long, value_delimiter = ',', default_value = "spin,bound,poll,barrier,openmp,active,block")]
     meet: Vec<String>,
     /// Jobs of several kinds, or nothing
@@ -41,7 +49,7 @@ struct Arguments {
     /// How often each arm is run
     #[arg(long, default_value_t = 11)]
     repetitions: usize,
-    /// The window, in seconds
+    /// The window, in seconds; at least two periods of jobs that alternate
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// The rowlock command to measure, instead of building it
@@ -65,6 +73,12 @@ enum Arm {
     PrunAsWritten,
     /// As before, and stopped by signals.
     PrunBySignals,
+    /// As before, as another user than root, if root runs this.
+    PrunUnprivileged,
+    /// With `rowlock prun`, never in turns.
+    PrunNone,
+    /// With `rowlock prun`, always in turns.
+    PrunStrict,
     /// With `rowlock prun` and turns of 50 ms.
     Prun50,
     /// With turns of 100 ms, lowered instead of stopped.
@@ -79,17 +93,24 @@ impl Arm {
             Arm::Exec => &["exec", "--"],
             Arm::Prun => &["prun", "--"],
             Arm::PrunAsWritten => &["prun", "--wait", "none", "--"],
-            Arm::PrunBySignals => &["prun", "--wait", "none", "--mechanism", "signals", "--"],
+            Arm::PrunBySignals | Arm::PrunUnprivileged => &["prun", "--wait", "none", "--mechanism", "signals", "--"],
+            Arm::PrunNone => &["prun", "--how", "none", "--"],
+            Arm::PrunStrict => &["prun", "--how", "strict", "--"],
             Arm::Prun50 => &["prun", "--slice", "50 ms", "--"],
             Arm::Moderate100 => &["prun", "--how", "moderate", "--slice", "100 ms", "--"],
         }
     }
 }
 
+/// The number of a user and a group without rights.
+const NOBODY: u32 = 65_534;
+
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let rowlock = arguments.rowlock.clone().map_or_else(build_rowlock, Ok)?;
     let folder = tempfile::tempdir()?;
+    // Other users run the program as well.
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
     let team = compile("coscheduling/team.c", folder.path())?;
     let arms = if arguments.arms.is_empty() { Arm::value_variants() } else { &arguments.arms[..] };
     let named = |names: &[String]| names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>();
@@ -100,14 +121,18 @@ fn main() -> anyhow::Result<()> {
     for jobs in alike.chain(mixed) {
         let kinds: BTreeSet<&str> = jobs.iter().copied().collect();
         for &grain in &arguments.grains {
-            let run = Run { rowlock: &rowlock, team: &team, grain, seconds: arguments.seconds };
+            let longest =
+                kinds.iter().copied().map(period).collect::<anyhow::Result<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
+            let run = Run { rowlock: &rowlock, team: &team, grain, seconds: arguments.seconds.max(4.0 * longest) };
             let mut found = vec![Vec::new(); arms.len()];
             for _ in 0..arguments.repetitions {
-                let alone = |&kind| Ok((kind, run.meetings(Arm::Plain, &[kind])?[0]));
-                let alone: BTreeMap<&str, f64> = kinds.iter().map(alone).collect::<anyhow::Result<_>>()?;
+                let alone = |&kind| Ok((kind, run.meetings(Arm::Plain, &[kind])?.remove(0)));
+                let alone: BTreeMap<&str, Vec<f64>> = kinds.iter().map(alone).collect::<anyhow::Result<_>>()?;
                 for (&arm, found) in arms.iter().zip(&mut found) {
                     let meetings = run.meetings(arm, &jobs)?;
-                    found.push(meetings.iter().zip(&jobs).map(|(meetings, kind)| meetings / alone[kind]).sum::<f64>());
+                    found.push(
+                        meetings.iter().zip(&jobs).map(|(meetings, kind)| work(meetings, &alone[kind])).sum::<f64>(),
+                    );
                 }
             }
             let name = if kinds.len() > 1 { jobs.join("+") } else { jobs[0].to_owned() };
@@ -122,6 +147,16 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The length of a phase of such jobs in seconds, or 0 if they have none.
+fn period(kind: &str) -> anyhow::Result<f64> {
+    kind.split_once(':').map_or(Ok(0.0), |(_, period)| Ok(period.parse()?))
+}
+
+/// The work of a job in units of one alone, given the meetings of both in each kind of phase.
+fn work(meetings: &[f64], alone: &[f64]) -> f64 {
+    meetings.iter().zip(alone).map(|(meetings, alone)| meetings / alone).sum::<f64>() / alone.len() as f64
+}
+
 struct Run<'a> {
     rowlock: &'a str,
     team: &'a Path,
@@ -130,8 +165,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The meetings of each of these jobs in a window in which all of them run.
-    fn meetings(&self, arm: Arm, jobs: &[&str]) -> anyhow::Result<Vec<f64>> {
+    /// The meetings of each of these jobs, in each kind of phase that it has, in a window in which
+    /// all of them run.
+    fn meetings(&self, arm: Arm, jobs: &[&str]) -> anyhow::Result<Vec<Vec<f64>>> {
         let window = Window::of(self.seconds);
         let command = |meet: &str| {
             let mut command = match arm.words() {
@@ -139,6 +175,9 @@ impl Run<'_> {
                 words => {
                     let mut command = Command::new(self.rowlock);
                     command.args(words).arg(self.team);
+                    if arm == Arm::PrunUnprivileged && rustix::process::geteuid().is_root() {
+                        command.uid(NOBODY).gid(NOBODY);
+                    }
                     command
                 }
             };
@@ -151,7 +190,7 @@ impl Run<'_> {
             command
         };
         let started = jobs.iter().map(|&meet| start(&mut command(meet))).collect::<Result<Vec<_>, _>>()?;
-        let meetings = started.into_iter().map(number_of).collect();
+        let meetings = started.into_iter().map(numbers_of).collect();
         // The next run begins on an idle machine.
         std::thread::sleep(Duration::from_millis(50));
         meetings

@@ -1,6 +1,6 @@
 //! The cost of turns: starting and ending a job, switching, and what other programs notice.
 //!
-//! `cargo bench -p rowlock-bench-exec --bench turns` takes about ten minutes. The machine should be
+//! `cargo bench -p rowlock-bench-exec --bench turns` takes about twenty minutes. The machine should be
 //! idle otherwise. Each round has every case once, so that they alternate.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
@@ -16,8 +16,8 @@ use serde_json::Value;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The mechanisms to measure
-    #[arg(long, value_delimiter = ',', default_value = "freeze,freezer,signals")]
+    /// The mechanisms to measure, and `moderate` for jobs that are lowered
+    #[arg(long, value_delimiter = ',', default_value = "freeze,freezer,signals,moderate")]
     mechanisms: Vec<String>,
     /// The numbers of jobs
     #[arg(long, value_delimiter = ',', default_value = "1,2,8")]
@@ -76,7 +76,8 @@ fn main() -> anyhow::Result<()> {
         for &jobs in &arguments.jobs {
             programs.measure_bystanders("plain", &[], jobs, &arguments, &mut figures)?;
             for mechanism in &arguments.mechanisms {
-                let words = ["prun", "--wait", "none", "--slice", &arguments.slice, "--mechanism", mechanism, "--"];
+                let option = if mechanism == "moderate" { "--how" } else { "--mechanism" };
+                let words = ["prun", "--wait", "none", "--slice", &arguments.slice, option, mechanism, "--"];
                 programs.measure_bystanders(mechanism, &words, jobs, &arguments, &mut figures)?;
             }
         }
