@@ -209,16 +209,25 @@ impl Child {
     ///
     /// # Panics
     /// Does not panic because of anything that the child does.
-    pub fn finish(mut self) -> Output {
+    pub fn finish(self) -> Output {
+        self.finish_with_cpu_time().0
+    }
+
+    /// As [`Child::finish`], with the CPU time of the child and its descendants, in steps of 10 ms and
+    /// without descendants that others reaped.
+    pub fn finish_with_cpu_time(mut self) -> (Output, Duration) {
         drop(self.child.stdin.take());
         let deadline = self.deadline();
         let is_in_time = self.read_to_end(deadline) && self.ends_until(deadline);
         let killed = (!is_in_time).then(|| self.kill());
+        // Until it is reaped, the kernel shows it.
+        let cpu_time = processes::cpu_time(self.id());
         let status = self.child.wait().expect("the end of a child");
         let (mut stdout, stderr) = (content(&mut self.stdout), content(&mut self.stderr));
         stdout.append(&mut self.unread);
         let command = std::mem::take(&mut self.command);
-        Output { command, status, killed, stdout: text(&stdout), bytes: stdout, stderr: text(&stderr) }
+        let output = Output { command, status, killed, stdout: text(&stdout), bytes: stdout, stderr: text(&stderr) };
+        (output, cpu_time)
     }
 
     /// The end of its time if the wait starts now.

@@ -36,6 +36,17 @@ pub fn state(pid: u32) -> Option<char> {
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
+/// The CPU time of a process and of the descendants that it and they have reaped, in steps of 10 ms.
+/// Zero if there is no such process.
+pub fn cpu_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // After the name, which may contain anything: the third field and those after it. The times are
+    // the fields 14 to 17.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(4);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+}
+
 /// Whether a process is stopped, by a signal or in a frozen control group. `None` if there is no
 /// such process.
 pub fn is_stopped(pid: u32) -> Option<bool> {

@@ -24,6 +24,7 @@ usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --ignored        run only the ignored tests; --include-ignored: run these, too
   --changed        skip packages whose tests passed with the same inputs; not with a filter
   --stable         list passed tests in order, without anything that depends on the machine
+  --times          list the CPU time and the duration of each test
   --filter=TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
 
@@ -36,6 +37,7 @@ struct Options {
     include_ignored: bool,
     changed: bool,
     stable: bool,
+    times: bool,
     filters: Vec<String>,
     cargo: Vec<String>,
 }
@@ -53,6 +55,7 @@ impl Options {
                 ("--include-ignored", "") => options.include_ignored = true,
                 ("--changed", "") => options.changed = true,
                 ("--stable", "") => options.stable = true,
+                ("--times", "") => options.times = true,
                 ("--", "") => options.cargo.extend(arguments.by_ref()),
                 _ => return None,
             }
@@ -84,14 +87,15 @@ impl Test<'_> {
         format!("{}::{}::{}", self.program.package, self.program.target, self.name)
     }
 
-    fn run(&self, limit: Duration) -> Output {
+    /// Its output and its CPU time.
+    fn run(&self, limit: Duration) -> (Output, Duration) {
         let mut command = self.program.command();
         command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
         child::set_deadline(&mut command, limit);
         // If the runner is killed, its tests must not continue without a limit.
         sys::process::end_with_this_thread(&mut command, sys::process::RequestsToEnd::Obey);
         command.env(TEST, &self.name).env(processes::STARTER, self.full_name());
-        Child::start(&mut command).with_limit(limit).finish()
+        Child::start(&mut command).with_limit(limit).finish_with_cpu_time()
     }
 }
 
@@ -99,7 +103,8 @@ impl Test<'_> {
 struct Report {
     passed: Vec<String>,
     failed: Vec<String>,
-    slow: Vec<(Duration, String)>,
+    /// The duration, the CPU time and the name of each test.
+    times: Vec<(Duration, Duration, String)>,
 }
 
 /// Runs tests, at most `jobs` at a time.
@@ -109,7 +114,8 @@ fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report
     let work = || {
         while let Some(test) = next() {
             let started = Instant::now();
-            let (output, time, name) = (test.run(limit), started.elapsed(), test.full_name());
+            let (output, cpu_time) = test.run(limit);
+            let (time, name) = (started.elapsed(), test.full_name());
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             if output.status.success() && output.stdout.contains("1 passed") {
                 output.stderr.lines().filter(|line| line.starts_with("measured: ")).for_each(|line| println!("{line}"));
@@ -118,7 +124,7 @@ fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report
                 println!("FAILED {name} after {time:.1?}\n{output}");
                 report.failed.push(name.clone());
             }
-            report.slow.push((time, name));
+            report.times.push((time, cpu_time, name));
         }
     };
     std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
@@ -161,20 +167,29 @@ fn main() -> ExitCode {
     if programs.iter().any(|program| is_unchanged(&program.package)) {
         println!("the tests of the other packages passed before with the same inputs");
     }
-    let report = Mutex::default();
+    let (report, before) = (Mutex::default(), processes::cpu_time(std::process::id()));
     run_all(together, jobs, limit, &report);
     run_all(alone, 1, limit, &report);
     let left = processes::wait_for_orphans(grace);
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report.slow.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    report.times.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
     if options.stable {
         report.passed.sort();
         report.passed.iter().for_each(|name| println!("passed {name}"));
     } else {
         println!("slowest:");
-        for (time, name) in report.slow.iter().take(5) {
+        for (time, _, name) in report.times.iter().take(5) {
             let remark = if time.as_secs() >= 30 { "  (over 30 s: a defect on a quiet machine)" } else { "" };
             println!("  {time:6.1?} {name}{remark}");
+        }
+        if options.times {
+            println!("CPU time and duration in s:");
+            report.times.sort_by_key(|(_, cpu_time, _)| std::cmp::Reverse(*cpu_time));
+            for (time, cpu_time, name) in &report.times {
+                println!("  {:7.2} {:7.2} {name}", cpu_time.as_secs_f64(), time.as_secs_f64());
+            }
+            let all = processes::cpu_time(std::process::id()) - before;
+            println!("  {:7.2} all, with processes that tests left to the runner", all.as_secs_f64());
         }
     }
     report.failed.iter().for_each(|name| println!("FAILED {name}"));

@@ -8,6 +8,10 @@ use testing::{Child, Output};
 
 const TESTS: &str = r#"
 use std::process::Command as Process;
+#[test] fn computes() {
+    let until = "until read -r fields < /proc/$$/stat; set -- $fields; [ $((${14} + ${15})) -ge 10 ]; do :; done";
+    Process::new("sh").args(["-c", until]).status().unwrap();
+}
 #[test] fn crashes() { eprintln!("about to crash"); std::process::abort(); }
 #[test] fn ends_well_too_early() { std::process::exit(0); }
 #[test] fn fails() { assert_eq!(1, 2); }
@@ -55,7 +59,7 @@ fn a_test_that_crashes_fails_or_prints_nothing_is_reported_by_name_and_the_other
     let report = ["about to crash", "SIGABRT", "assertion `left == right` failed", "exit status: 3"];
     let names = ["crashes", "ends_well_too_early", "fails", "prints_nothing"];
     let failed = names.map(|name| format!("FAILED bad::bad::{name}"));
-    let expected = failed.iter().map(String::as_str).chain(report).chain(["2 passed, 4 failed, 4 skipped"]);
+    let expected = failed.iter().map(String::as_str).chain(report).chain(["2 passed, 4 failed, 5 skipped"]);
     expected.fold(output, Output::expect_stdout);
 }
 
@@ -78,6 +82,17 @@ fn a_process_that_a_test_leaves_behind_is_killed_and_is_a_failure() {
 }
 
 #[test]
+fn the_cpu_time_of_tests_includes_that_of_their_children() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&folder, &["--times", "--filter=computes", "--filter=bad::passes"]).expect_success();
+    let time = |name: &str| {
+        let line = output.stdout.lines().rfind(|line| line.ends_with(name)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(time("::computes") >= 0.1 && time("::passes") < time("::computes"), "{output}");
+}
+
+#[test]
 fn tests_end_with_a_runner_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
@@ -94,7 +109,7 @@ fn tests_end_with_a_runner_that_is_killed() {
 #[test]
 fn invalid_options_and_empty_selections_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    run(&folder, &["--filter=no-such"]).expect_exit(1).expect_stdout("0 passed, 0 failed, 10 skipped");
+    run(&folder, &["--filter=no-such"]).expect_exit(1).expect_stdout("0 passed, 0 failed, 11 skipped");
     for options in [
         &["--jobs=0"][..],
         &["--jobs=many"],
