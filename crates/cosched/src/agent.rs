@@ -525,7 +525,7 @@ impl<'a> Watch<'a> {
             return false;
         }
         self.observed = Some(now);
-        self.classify(state)
+        self.classify(state, now)
     }
 
     /// Reserves places for so many processes. Returns whether there are more than before.
@@ -563,11 +563,11 @@ impl<'a> Watch<'a> {
     }
 
     /// Tells the table how the job behaves. Returns whether that has changed.
-    fn classify(&mut self, state: &State) -> bool {
+    fn classify(&mut self, state: &State, now: Instant) -> bool {
         let job = self.shared.job;
         let facts = state.facts(job).filter(|facts| !facts.is_held);
         let before = facts.map(|facts| facts.class);
-        let class = self.behaviour.look(before, &self.shared.list, (self.count_waits)());
+        let class = self.behaviour.look(before, &self.shared.list, (self.count_waits)(), now);
         class
             .filter(|_| class != before)
             .is_some_and(|class| self.update(|state, now| state.set_class(job, class, now)))

@@ -1,9 +1,10 @@
-//! How a job behaves, as its agent sees it: see [`LibraryWaits`].
+//! How a job behaves, as its agent sees it: see [`LibraryWaits`] and [`TurnTrial`].
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
-use policy::gang::{Class, LibraryWaits, ThreadCounters};
+use policy::Instant;
+use policy::gang::{Class, IntervalCounters, LibraryWaits, ThreadCounters, TurnTrial};
 
 use crate::process_list::ProcessList;
 use crate::processes::{Observer, mark};
@@ -17,19 +18,31 @@ pub(crate) struct Behaviour {
     /// How often its processes had waited by the preloaded library then.
     waits: u64,
     library_waits: LibraryWaits,
+    trial: TurnTrial,
 }
 
 impl Behaviour {
-    /// Looks at a job with these processes and of this class, or of none that can change now. They
-    /// have waited so often by the preloaded library, as they say: it may be anything.
-    pub(crate) fn look(&mut self, class: Option<Class>, processes: &ProcessList, waits: u64) -> Option<Class> {
+    /// Looks at `now` at a job with these processes and of this class, or of none that can change
+    /// now. They have waited so often by the preloaded library, as they say: it may be anything.
+    pub(crate) fn look(
+        &mut self,
+        before: Option<Class>,
+        processes: &ProcessList,
+        waits: u64,
+        now: Instant,
+    ) -> Option<Class> {
         let of_group = mark::stops(processes.group_mark().load(SeqCst));
         let stops = |own: &AtomicU32| mark::stops(own.load(SeqCst)).wrapping_add(of_group);
         let with_stops = processes.iter().map(|(process, own)| (process, stops(own)));
         let deltas = self.observer.observe(with_stops, std::mem::replace(&mut self.stops_of_group, of_group));
         let threads: Vec<ThreadCounters> = deltas.into_iter().map(|thread| thread.counters).collect();
         let waits = waits.saturating_sub(std::mem::replace(&mut self.waits, waits));
-        Some(self.library_waits.classify(class?, &threads, waits))
+        let before = before?;
+        let class = self.library_waits.classify(before, &threads, waits);
+        if self.library_waits.is_left_alone() {
+            return Some(class);
+        }
+        Some(self.trial.classify(before, class, &IntervalCounters::of_threads(&threads), now))
     }
 }
 
@@ -64,17 +77,17 @@ mod tests {
         };
         let (mut behaviour, mut class, mut waits) = (Behaviour::default(), Unknown, 0);
         run_for_a_while();
-        assert_eq!(behaviour.look(None, &list, 0), None);
+        assert_eq!(behaviour.look(None, &list, 0, Instant::ZERO), None);
         let mut look = |new_waits: u64| {
             run_for_a_while();
             waits += new_waits;
-            class = behaviour.look(Some(class), &list, waits).unwrap();
+            class = behaviour.look(Some(class), &list, waits, Instant::ZERO).unwrap();
             class
         };
         assert_eq!([0, 0, 1 << 40, 1 << 40, 0].map(&mut look), [Spins, Spins, Spins, Blocks, Spins]);
         // The count decreases.
         run_for_a_while();
-        assert_eq!(behaviour.look(Some(Spins), &list, 0), Some(Spins));
+        assert_eq!(behaviour.look(Some(Spins), &list, 0, Instant::ZERO), Some(Spins));
     }
 
     fn running_time(pid: u32) -> Span {

@@ -17,7 +17,7 @@
 //!   arrival.
 //! * `original`: every job is laid out from the first cell. The job that the first cell's local
 //!   scheduler runs is [active](Coscheduler::follow).
-//! * `adaptive`: the class of each job is [observed](Coscheduler::observe) as long as it runs. A
+//! * `adaptive`: the class of each job is [told](Coscheduler::set_class) as long as it runs. A
 //!   job that does not wait by spinning leaves the slices but keeps its cells.
 //!
 //! Where jobs take turns by a table, each may have [a way of its own](Coscheduler::enter_as):
@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub use self::snapshot::{JobSnapshot, Snapshot};
 pub use crate::slices::RestoreError;
 
-use crate::gang::{Action, Class, Gang, IntervalCounters, classify};
+use crate::gang::{Action, Class, Gang};
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
 use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable, check_request};
 use crate::turn::{self, LONGEST_ROUND, Rotation, TurnError, TurnTable, Turns};
@@ -255,26 +255,11 @@ impl Coscheduler {
         Ok(placed)
     }
 
-    /// Classifies a placed job by its counters since it was last observed. Returns the jobs that
-    /// had to wait and have been placed.
-    ///
-    /// # Errors
-    ///
-    /// [`SliceError::Unknown`], [`SliceError::Waiting`]. Nothing has changed then.
-    pub fn observe(
-        &mut self,
-        job: JobId,
-        counters: &IntervalCounters,
-        now: Instant,
-    ) -> Result<Placed, CoschedulingError> {
-        self.change(job, now, |facts| facts.class = classify(facts.class, counters))
-    }
-
     /// Tells how a placed job behaves. Returns the jobs that had to wait and have been placed.
     ///
     /// # Errors
     ///
-    /// As [`observe`](Self::observe).
+    /// [`SliceError::Unknown`], [`SliceError::Waiting`]. Nothing has changed then.
     pub fn set_class(&mut self, job: JobId, class: Class, now: Instant) -> Result<Placed, CoschedulingError> {
         self.change(job, now, |facts| facts.class = class)
     }
@@ -284,7 +269,7 @@ impl Coscheduler {
     ///
     /// # Errors
     ///
-    /// As [`observe`](Self::observe), and [`CoschedulingError::Gang`].
+    /// As [`set_class`](Self::set_class), and [`CoschedulingError::Gang`].
     pub fn set_gang(&mut self, job: JobId, gang: Gang, now: Instant) -> Result<Placed, CoschedulingError> {
         self.check_gang(gang)?;
         self.change(job, now, |facts| facts.gang = gang)
@@ -295,7 +280,7 @@ impl Coscheduler {
     ///
     /// # Errors
     ///
-    /// As [`observe`](Self::observe).
+    /// As [`set_class`](Self::set_class).
     pub fn set_held(&mut self, job: JobId, is_held: bool, now: Instant) -> Result<Placed, CoschedulingError> {
         self.change(job, now, |facts| facts.is_held = is_held)
     }

@@ -24,7 +24,8 @@
 //!   others, which a turn can only disturb. So they run at any time, beside the active job. A job
 //!   whose behaviour is unknown takes turns, which costs it no more than its share; see
 //!   [`classify()`]. If the preloaded library lets it wait, it may need no turns: see
-//!   [`LibraryWaits`].
+//!   [`LibraryWaits`]. If it polls for a while and then blocks, it may need some: see
+//!   [`TurnTrial`].
 //!
 //! Measured on two CPUs, with slices of 50 ms, as the work done per second, where the work that a
 //! job does alone is one: two jobs that spin and one that blocks reach 1.07 without turns, 1.15 by
@@ -41,12 +42,14 @@ mod evidence;
 mod idling;
 mod library_waits;
 mod lowering;
+mod turn_trial;
 
 pub use self::classify::{Class, IntervalCounters, classify};
 pub use self::evidence::{ThreadCounters, classify_threads};
 pub use self::idling::Idling;
 pub use self::library_waits::LibraryWaits;
 pub use self::lowering::Lowering;
+pub use self::turn_trial::TurnTrial;
 
 use crate::waiting::{Bound, WaitingRule};
 

@@ -27,10 +27,6 @@ fn actions<const N: usize>(of: &Coscheduler, millis: u64) -> [Action; N] {
     std::array::from_fn(|job| of.action(JobId(job as u32), at(millis)))
 }
 
-const SPINS: IntervalCounters =
-    IntervalCounters { ran: Span::from_millis(100), spun: Span::from_millis(60), blocks: 0 };
-const BLOCKS: IntervalCounters = IntervalCounters { ran: Span::from_millis(100), spun: Span::ZERO, blocks: 60 };
-
 #[test]
 fn jobs_on_the_same_cells_take_turns_and_a_new_one_waits_for_a_boundary() {
     use Action::{Lower, Run, Stop};
@@ -86,12 +82,12 @@ fn a_job_that_blocks_takes_no_turns_until_it_spins_again() {
     let mut of = new(Gang::Adaptive);
     for job in 0..3 {
         of.enter(JobId(job), all(8, 2), 1, at(0)).unwrap();
-        of.observe(JobId(job), &SPINS, at(0)).unwrap();
+        of.set_class(JobId(job), Class::Spins, at(0)).unwrap();
     }
-    of.observe(JobId(2), &BLOCKS, at(50)).unwrap();
+    of.set_class(JobId(2), Class::Blocks, at(50)).unwrap();
     let turns = [200, 400, 600].map(|millis| actions(&of, millis));
     assert!(turns.iter().all(|turn: &[Action; 3]| turn[2] == Run && turn[0] != turn[1]), "{turns:?}");
-    of.observe(JobId(2), &SPINS, at(650)).unwrap();
+    of.set_class(JobId(2), Class::Spins, at(650)).unwrap();
     let turns = [800, 1000, 1200].map(|millis| actions(&of, millis));
     assert!(turns.iter().all(|turn: &[Action; 3]| turn.iter().filter(|&&action| action == Stop).count() == 2));
 }
@@ -160,7 +156,7 @@ fn a_job_that_has_gone_is_an_error_value() {
         let mut of = new(gang);
         let unknown = CoschedulingError::from(SliceError::Unknown(JobId(5)));
         assert_eq!(of.release(JobId(5), at(0)), Err(unknown.clone()));
-        assert_eq!(of.observe(JobId(5), &SPINS, at(0)), Err(unknown));
+        assert_eq!(of.set_class(JobId(5), Class::Spins, at(0)), Err(unknown));
         of.enter(JobId(5), all(1, 1), 1, at(0)).unwrap();
         assert_eq!(of.enter(JobId(5), all(1, 1), 1, at(0)), Err(SliceError::Twice(JobId(5)).into()));
         assert_eq!((of.action(JobId(6), at(0)), of.cells(JobId(6), at(0))), (Action::Run, None));
@@ -172,9 +168,13 @@ fn a_job_that_waits_is_not_observed_and_takes_turns_when_it_is_placed() {
     let mut of = with(Rules { most_slices: Some(1), ..Rules::default() });
     of.enter(JobId(0), all(8, 2), 1, at(0)).unwrap();
     assert_eq!(of.enter(JobId(1), all(8, 2), 1, at(0)), Ok(Entry::Waits));
-    assert_eq!(of.observe(JobId(1), &BLOCKS, at(1)), Err(SliceError::Waiting(JobId(1)).into()));
-    assert_eq!(of.observe(JobId(0), &BLOCKS, at(1)), Ok(vec![(JobId(1), Rectangle::at_origin(EIGHT_BY_TWO))]));
-    assert_eq!(of.observe(JobId(0), &SPINS, at(2)), Ok(vec![]), "it was placed, and takes turns beyond the limit");
+    assert_eq!(of.set_class(JobId(1), Class::Blocks, at(1)), Err(SliceError::Waiting(JobId(1)).into()));
+    assert_eq!(of.set_class(JobId(0), Class::Blocks, at(1)), Ok(vec![(JobId(1), Rectangle::at_origin(EIGHT_BY_TWO))]));
+    assert_eq!(
+        of.set_class(JobId(0), Class::Spins, at(2)),
+        Ok(vec![]),
+        "it was placed, and takes turns beyond the limit"
+    );
     let turns = [201, 401].map(|millis| actions::<2>(&of, millis));
     assert!(turns.iter().all(|turn| turn[0] != turn[1]), "{turns:?}");
 }
@@ -217,7 +217,7 @@ fn each_job_has_its_own_way_to_share_the_machine_and_can_change_it() {
     }
     assert!(turns.iter().all(|turn| turn[3] == Run), "{turns:?}");
     // Only the first one is bound to turns if it blocks.
-    (0..3).for_each(|job| _ = of.observe(JobId(job), &BLOCKS, at(600)).unwrap());
+    (0..3).for_each(|job| _ = of.set_class(JobId(job), Class::Blocks, at(600)).unwrap());
     assert_eq!(jobs_in_slices(&of), [0, 1]);
     of.set_gang(JobId(1), Gang::None, at(600)).unwrap();
     of.set_gang(JobId(3), Gang::Strict, at(600)).unwrap();
@@ -278,7 +278,7 @@ fn a_held_job_is_stopped_and_the_others_share_its_turns() {
     assert_eq!([0, 200, 400].map(|millis| actions(&of, millis)), [[Stop, Run]; 3]);
     assert!(of.cells(JobId(0), at(0)).is_some());
     // Its behaviour is still observed, and it is not let go by another way.
-    of.observe(JobId(0), &BLOCKS, at(400)).unwrap();
+    of.set_class(JobId(0), Class::Blocks, at(400)).unwrap();
     of.set_gang(JobId(0), Gang::None, at(400)).unwrap();
     assert_eq!(actions(&of, 400), [Stop, Run]);
     of.set_held(JobId(0), false, at(400)).unwrap();
@@ -360,7 +360,7 @@ proptest! {
                     of.enter(job, all(columns, rows), weight, at(now)).unwrap();
                 }
                 (Some(_), true) => {
-                    of.observe(job, if rows == 1 { &BLOCKS } else { &SPINS }, at(now)).unwrap();
+                    of.set_class(job, if rows == 1 { Class::Blocks } else { Class::Spins }, at(now)).unwrap();
                 }
                 (Some(_), false) => {
                     of.release(job, at(now)).unwrap();

@@ -12,8 +12,8 @@
 //! shows that it computes. If it runs at any time, waiting takes a large part of its time if it
 //! waits at all.
 //!
-//! A job that polls for a bound before it blocks is taken for one that spins as long as its turns
-//! keep it from blocking, and then its turns remain: they are what makes its polls succeed.
+//! A job that polls for a while before it blocks is taken for one that spins as long as its turns
+//! keep it from blocking. If it takes none, it is tried whether they do: see `turn_trial`.
 
 use crate::units::Span;
 
@@ -42,9 +42,17 @@ pub struct IntervalCounters {
     pub spun: Span,
     /// How often they blocked.
     pub blocks: u64,
+    /// How many of them ran for a noticeable time.
+    pub threads: usize,
 }
 
 impl IntervalCounters {
+    /// How often the threads blocked in a second of running time. Zero if they have not run.
+    pub(super) fn blocks_a_second(&self) -> u64 {
+        let blocks = (u128::from(self.blocks) * 1_000_000_000).checked_div(self.ran.as_nanos().into());
+        blocks.map_or(0, |blocks| blocks.try_into().unwrap_or(u64::MAX))
+    }
+
     /// Whether the threads blocked more often than this in a second of running time.
     pub(super) const fn blocked_more_often_than(&self, a_second: u64) -> bool {
         self.blocks as u128 * 1_000_000_000 > self.ran.as_nanos() as u128 * a_second as u128
@@ -100,7 +108,7 @@ mod tests {
 
     /// The classes after an interval, by class before, in the order of [`ALL`].
     fn after(ran: Span, spun: Span, blocks: u64) -> [Class; 4] {
-        ALL.map(|before| classify(before, &IntervalCounters { ran, spun, blocks }))
+        ALL.map(|before| classify(before, &IntervalCounters { ran, spun, blocks, threads: 2 }))
     }
 
     #[test]
@@ -135,7 +143,8 @@ mod tests {
 
     /// The class of an unknown job after these intervals.
     fn class(intervals: &[(Span, Span, u64)]) -> Class {
-        let interval = |before, &(ran, spun, blocks): &_| classify(before, &IntervalCounters { ran, spun, blocks });
+        let interval =
+            |before, &(ran, spun, blocks): &_| classify(before, &IntervalCounters { ran, spun, blocks, threads: 2 });
         intervals.iter().fold(Unknown, interval)
     }
 

@@ -33,17 +33,17 @@ impl IntervalCounters {
     /// of the interval and hardly blocked, their running time counts as spinning.
     pub fn of_threads(threads: &[ThreadCounters]) -> IntervalCounters {
         let busiest = threads.iter().map(|thread| thread.ran).max().unwrap_or(Span::ZERO);
+        let runs = |thread: &&ThreadCounters| !thread.ran.is_zero() && thread.ran >= busiest.scaled(NOTICEABLE);
         let may_spin = |thread: &&ThreadCounters| {
-            let counters = IntervalCounters { ran: thread.ran, spun: Span::ZERO, blocks: thread.blocks };
-            !thread.ran.is_zero()
-                && thread.ran >= busiest.scaled(NOTICEABLE)
-                && !counters.blocked_more_often_than(BLOCKS)
+            let (ran, blocks) = (thread.ran, thread.blocks);
+            !IntervalCounters { ran, blocks, ..IntervalCounters::default() }.blocked_more_often_than(BLOCKS)
         };
-        let spinners: Vec<Span> = threads.iter().filter(may_spin).map(|thread| thread.ran).collect();
+        let spinners: Vec<Span> = threads.iter().filter(runs).filter(may_spin).map(|thread| thread.ran).collect();
         IntervalCounters {
             ran: threads.iter().map(|thread| thread.ran).sum(),
             spun: if spinners.len() >= 2 { spinners.into_iter().sum() } else { Span::ZERO },
             blocks: threads.iter().fold(0, |blocks, thread| blocks.saturating_add(thread.blocks)),
+            threads: threads.iter().filter(runs).count(),
         }
     }
 }
@@ -72,8 +72,8 @@ mod tests {
         ThreadCounters { ran: Span::from_millis(millis), blocks }
     }
 
-    fn counters(ran: u64, spun: u64, blocks: u64) -> IntervalCounters {
-        IntervalCounters { ran: Span::from_millis(ran), spun: Span::from_millis(spun), blocks }
+    fn counters(ran: u64, spun: u64, blocks: u64, threads: usize) -> IntervalCounters {
+        IntervalCounters { ran: Span::from_millis(ran), spun: Span::from_millis(spun), blocks, threads }
     }
 
     /// The class of an unknown job after these intervals.
@@ -84,20 +84,20 @@ mod tests {
     #[test]
     fn the_time_of_several_threads_that_run_and_hardly_block_counts_as_spinning() {
         for (threads, expected) in [
-            (&[][..], counters(0, 0, 0)),
-            (&[IDLE, IDLE], counters(0, 0, 0)),
-            (&[thread(50, 0)], counters(50, 0, 0)),
-            (&[thread(50, 0), IDLE], counters(50, 0, 0)),
-            (&[thread(50, 0), thread(50, 5)], counters(100, 100, 5)),
-            (&[thread(50, 0), thread(50, 6)], counters(100, 0, 6)),
-            (&[thread(50, 0), thread(50, 0), thread(50, 6)], counters(150, 100, 6)),
-            (&[thread(50, 0), thread(5, 0)], counters(55, 55, 0)),
-            (&[thread(50, 0), thread(4, 0)], counters(54, 0, 0)),
+            (&[][..], counters(0, 0, 0, 0)),
+            (&[IDLE, IDLE], counters(0, 0, 0, 0)),
+            (&[thread(50, 0)], counters(50, 0, 0, 1)),
+            (&[thread(50, 0), IDLE], counters(50, 0, 0, 1)),
+            (&[thread(50, 0), thread(50, 5)], counters(100, 100, 5, 2)),
+            (&[thread(50, 0), thread(50, 6)], counters(100, 0, 6, 2)),
+            (&[thread(50, 0), thread(50, 0), thread(50, 6)], counters(150, 100, 6, 3)),
+            (&[thread(50, 0), thread(5, 0)], counters(55, 55, 0, 2)),
+            (&[thread(50, 0), thread(4, 0)], counters(54, 0, 0, 1)),
         ] {
             assert_eq!(IntervalCounters::of_threads(threads), expected, "{threads:?}");
         }
         let most = ThreadCounters { ran: Span::MAX, blocks: u64::MAX };
-        let sum = IntervalCounters { ran: Span::MAX, spun: Span::ZERO, blocks: u64::MAX };
+        let sum = IntervalCounters { ran: Span::MAX, spun: Span::ZERO, blocks: u64::MAX, threads: 2 };
         assert_eq!(IntervalCounters::of_threads(&[most, most]), sum);
     }
 

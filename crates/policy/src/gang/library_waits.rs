@@ -51,6 +51,11 @@ impl Default for LibraryWaits {
 }
 
 impl LibraryWaits {
+    /// Whether the job is left alone, though it looks like one that spins in its turns.
+    pub const fn is_left_alone(&self) -> bool {
+        self.is_left_alone
+    }
+
     /// Classifies a job as [`classify_threads`] does, also by its waits in the interval. A job that
     /// is left alone because of them counts as one that blocks.
     pub fn classify(&mut self, before: Class, threads: &[ThreadCounters], waits: u64) -> Class {

@@ -9,8 +9,8 @@
 //! * **Classes.** Under `adaptive`, all jobs are classified every 100 ms. Whether a job
 //!   [idles](super::idling) is found out at the end of each turn.
 
-use policy::coscheduler::Coscheduler;
-use policy::gang::{Action, Gang, Idling, IntervalCounters};
+use policy::coscheduler::{Coscheduler, JobFacts};
+use policy::gang::{Action, Class, Gang, Idling, IntervalCounters, TurnTrial, classify};
 use policy::layout::{Mesh, Rectangle, Request};
 use policy::record::Recorder;
 use policy::slices::{Entry, Movement};
@@ -58,7 +58,7 @@ fn on_grid(rules: &scenario::Coscheduling, step: Span) -> scenario::Coscheduling
 /// How often jobs are classified.
 const CLASSIFY_EVERY: Span = Span::from_millis(100);
 
-/// After so many classifications that changed no slice, no job is expected to leave the slices.
+/// After so many classifications that changed no class, no job is expected to leave the slices.
 const SETTLED: u32 = 10_000;
 
 /// The state of co-scheduling.
@@ -73,7 +73,7 @@ pub(crate) struct Coscheduling {
     releases: Vec<bool>,
     /// The number of those that have cells.
     releasing: usize,
-    /// The number of classifications since the slices changed.
+    /// The number of classifications since a class changed.
     unchanged: u32,
     /// How many events in a row were looks and classifications while no CPU had anything to do.
     pub(super) quiet: Quiet,
@@ -82,6 +82,8 @@ pub(crate) struct Coscheduling {
     pub(super) looked: Instant,
     /// The counters of each job when it was last classified.
     observed: Vec<IntervalCounters>,
+    /// Which jobs that block are tried with turns.
+    trials: Vec<TurnTrial>,
     /// The action that each thread is under.
     pub(super) actions: Vec<Action>,
     pub(super) cells: Vec<Cell>,
@@ -141,6 +143,7 @@ impl Coscheduling {
             uses: vec![TurnUse::default(); requests.len()],
             looked: Instant::ZERO,
             observed: vec![IntervalCounters::default(); requests.len()],
+            trials: vec![TurnTrial::default(); requests.len()],
             requests,
             releases: releases.collect(),
             releasing: 0,
@@ -276,23 +279,30 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let now = self.now;
         let Some(of) = &mut self.coscheduling else { return };
         let (mut placed, version) = (Vec::new(), of.decisions.version());
+        of.unchanged += 1;
         for (number, job) in self.workload.jobs.iter().enumerate() {
             let Account { cpu: ran, spin: spun, voluntary, stops, .. } = job.account;
-            let sums = IntervalCounters { ran, spun, blocks: voluntary - stops };
+            let sums = IntervalCounters { ran, spun, blocks: voluntary - stops, threads: job.threads.len() };
             let before = std::mem::replace(&mut of.observed[number], sums);
             let counters = IntervalCounters {
                 ran: sums.ran - before.ran,
                 spun: sums.spun - before.spun,
                 blocks: sums.blocks - before.blocks,
+                ..sums
             };
             // A job that has not been placed, or has ended, is unknown there.
-            placed.extend(of.decisions.observe(JobId(number as u32), &counters, now).unwrap_or_default());
+            let id = JobId(number as u32);
+            let Some(JobFacts { class: before, .. }) = of.decisions.facts(id) else { continue };
+            let class = of.trials[number].classify(before, classify(before, &counters), &counters, now);
+            // A job that tries turns again and again does not count.
+            if class != before && ![class, before].contains(&Class::Unknown) {
+                of.unchanged = 0;
+            }
+            placed.extend(of.decisions.set_class(id, class, now).unwrap_or_default());
         }
         if of.decisions.version() == version {
-            of.unchanged += 1;
             self.fail_if_cells_are_never_released();
         } else {
-            of.unchanged = 0;
             placed.into_iter().for_each(|(job, cells)| self.place_ranks(job.index(), cells));
             self.interrupt_cells();
         }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::coscheduler::CoschedulingError;
-use crate::gang::{Action, Class, Gang, IntervalCounters};
+use crate::gang::{Action, Class, Gang};
 use crate::layout::{Request, Shape};
 use crate::turn::LARGEST_WEIGHT;
 use crate::units::{Instant, Span};
@@ -36,7 +36,7 @@ enum Call {
     Enter(Gang, Request, u32),
     EnterAlong(JobId, Gang, Request, u32),
     Release,
-    Observe { blocks: u64 },
+    SetClass(Class),
     SetGang(Gang),
     SetHeld(bool),
     SetIdles(bool),
@@ -45,7 +45,6 @@ enum Call {
 
 impl Call {
     fn apply(self, of: &mut Coscheduler, job: JobId, now: Instant) -> Result<String, CoschedulingError> {
-        let counters = |blocks| IntervalCounters { ran: Span::from_millis(20), spun: Span::from_millis(20), blocks };
         match self {
             Call::Enter(gang, request, weight) => {
                 of.enter_as(job, gang, request, weight, now).map(|entry| format!("{entry:?}"))
@@ -54,7 +53,7 @@ impl Call {
                 of.enter_along(job, with, gang, request, weight, now).map(|cells| format!("{cells:?}"))
             }
             Call::Release => of.release(job, now).map(|placed| format!("{placed:?}")),
-            Call::Observe { blocks } => of.observe(job, &counters(blocks), now).map(|placed| format!("{placed:?}")),
+            Call::SetClass(class) => of.set_class(job, class, now).map(|placed| format!("{placed:?}")),
             Call::SetGang(gang) => of.set_gang(job, gang, now).map(|placed| format!("{placed:?}")),
             Call::SetHeld(is_held) => of.set_held(job, is_held, now).map(|placed| format!("{placed:?}")),
             Call::SetIdles(idles) => of.set_idles(job, idles).map(|()| String::new()),
@@ -76,7 +75,7 @@ fn any_call() -> impl Strategy<Value = (JobId, Call, u64)> {
         5 => (gang.clone(), request, weight.clone())
             .prop_map(|(gang, request, weight)| Call::Enter(gang, request, weight)),
         2 => Just(Call::Release),
-        2 => (0_u64..8).prop_map(|blocks| Call::Observe { blocks }),
+        2 => prop::sample::select(vec![Class::Unknown, Class::Spins, Class::Blocks, Class::Computes]).prop_map(Call::SetClass),
         1 => gang.prop_map(Call::SetGang),
         1 => any::<bool>().prop_map(Call::SetHeld),
         2 => any::<bool>().prop_map(Call::SetIdles),

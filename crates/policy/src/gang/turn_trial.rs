@@ -1,0 +1,302 @@
+//! Whether a job that blocks needs turns.
+//!
+//! Source: our own. A job that polls for a while and then blocks seldom has to block if its
+//! siblings run at the same time. But beside jobs that spin or poll they often do not, so it polls
+//! in vain, blocks, and looks like a job that sleeps or waits for input. Measured on two CPUs: two
+//! teams of two threads that meet every 20 us and poll for 50 us do 0.28 of the work of one if they
+//! take no turns. In a second of running time each thread blocks 9000 to 14000 times without turns,
+//! and 2600 to 4100 times in turns: other programs and interrupts still delay it. A thread that
+//! computes and sleeps blocks 22400 and 21400 times.
+//!
+//! So it is tried. A job that blocks takes turns for two intervals. The first one may have begun
+//! without them, so the second one counts. The job keeps its turns if it blocks less often in
+//! them. Then it is tried in the same way whether it still blocks more often without them. While
+//! the outcome stays the same, attempts follow after longer and longer times.
+//!
+//! Several such jobs must try at the same time: a job that has no others in its table runs at any
+//! time, beside those without turns. So attempts begin with periods of the common clock.
+
+use super::classify::{Class, IntervalCounters, LEAST_RUNNING_TIME};
+use crate::units::{Instant, Span};
+
+/// An attempt begins only at the first look in such a period.
+const PERIOD: Span = Span::from_millis(1_000);
+/// The next attempt begins in a period whose number is a multiple of this. After each attempt that
+/// changes nothing, this doubles.
+const FIRST: u64 = 2;
+const LONGEST: u64 = 16;
+/// A job needs turns if it blocks at most so often in them, in thousandths of how often it does
+/// without them. It keeps them until it blocks more often than without.
+const LESS_OFTEN: u64 = 667;
+
+/// The attempts to let a job that blocks take turns, or to let it do without them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnTrial {
+    /// The class that was found last.
+    last: Class,
+    /// The number of the period of the last look.
+    period: Option<u64>,
+    /// The next attempt begins in a period whose number is a multiple of this.
+    multiple: u64,
+    stage: Stage,
+    /// Whether it takes turns although it blocks in them, apart from attempts.
+    keeps_turns: bool,
+    /// How often it blocks in a second of running time without turns, and in turns.
+    rates: [u64; 2],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is no attempt.
+    Rest,
+    /// An attempt has begun, which takes effect at the next boundary.
+    Begun,
+    /// It was in effect during the whole last interval.
+    InEffect,
+}
+
+impl Default for TurnTrial {
+    fn default() -> TurnTrial {
+        TurnTrial {
+            last: Class::Unknown,
+            period: None,
+            multiple: FIRST,
+            stage: Stage::Rest,
+            keeps_turns: false,
+            rates: [0; 2],
+        }
+    }
+}
+
+impl TurnTrial {
+    /// The class of a job at `now`, if it had the class `before` during the last interval, and
+    /// these counters alone say that it is of `class`. A job that tries turns is unknown, and one
+    /// that keeps them counts as one that spins.
+    pub fn classify(&mut self, before: Class, class: Class, counters: &IntervalCounters, now: Instant) -> Class {
+        let period = now.since(Instant::ZERO).as_nanos() / PERIOD.as_nanos();
+        let is_new = self.period.replace(period).is_some_and(|last| last != period);
+        if before != self.last || class == Class::Computes {
+            *self = TurnTrial { period: self.period, ..TurnTrial::default() };
+        }
+        self.last = if counters.ran.as_nanos() < LEAST_RUNNING_TIME.as_nanos() {
+            if self.stage == Stage::Rest { self.usual(class) } else { before }
+        } else {
+            let may_begin = is_new && period.is_multiple_of(self.multiple) && counters.threads > 1;
+            self.classify_interval(before, class, counters.blocks_a_second(), may_begin)
+        };
+        self.last
+    }
+
+    fn classify_interval(&mut self, before: Class, class: Class, rate: u64, may_begin: bool) -> Class {
+        let had_turns = matches!(before, Class::Unknown | Class::Spins);
+        if self.stage != Stage::Begun {
+            self.rates[usize::from(had_turns)] = rate;
+        }
+        let [without, with] = self.rates.map(u128::from);
+        match self.stage {
+            Stage::Begun => {
+                self.stage = Stage::InEffect;
+                return before;
+            }
+            Stage::InEffect => {
+                let needs_turns = with * 1_000 <= without * u128::from(LESS_OFTEN);
+                let is_same = needs_turns == std::mem::replace(&mut self.keeps_turns, needs_turns);
+                self.multiple = if is_same { (self.multiple * 2).min(LONGEST) } else { FIRST };
+                self.stage = Stage::Rest;
+            }
+            Stage::Rest => {
+                self.keeps_turns &= with <= without;
+                if may_begin && class == Class::Blocks && had_turns == self.keeps_turns {
+                    self.stage = Stage::Begun;
+                    return if self.keeps_turns { Class::Blocks } else { Class::Unknown };
+                }
+            }
+        }
+        self.usual(class)
+    }
+
+    /// The class of a job without an attempt.
+    const fn usual(&self, class: Class) -> Class {
+        match class {
+            Class::Blocks if self.keeps_turns => Class::Spins,
+            class => class,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::classify::classify;
+    use super::*;
+    use Class::{Blocks, Computes, Spins, Unknown};
+
+    /// Two threads in an interval of 100 ms in which they have run for so long and blocked so often.
+    fn counters(millis: u64, blocks: u64) -> IntervalCounters {
+        let ran = Span::from_millis(millis);
+        IntervalCounters { ran, spun: ran, blocks, threads: 2 }
+    }
+
+    const IN_TURN: (u64, u64) = (100, 0);
+    const WITHOUT: (u64, u64) = (100, 100);
+
+    fn takes_turns(class: Class) -> bool {
+        matches!(class, Unknown | Spins)
+    }
+
+    /// A job that is looked at every 100 ms.
+    struct Job {
+        trial: TurnTrial,
+        class: Class,
+        now: Instant,
+    }
+
+    impl Job {
+        fn new(begin: Span) -> Job {
+            Job { trial: TurnTrial::default(), class: Unknown, now: Instant::ZERO + begin }
+        }
+
+        fn look(&mut self, counters: &IntervalCounters) -> Class {
+            let of_counters = classify(self.class, counters);
+            self.class = self.trial.classify(self.class, of_counters, counters, self.now);
+            self.now = self.now + Span::from_millis(100);
+            self.class
+        }
+    }
+
+    /// The classes of a job, and when it got them, in tenths of a second.
+    fn changes(looks: u64, interval: impl Fn(u64, Class) -> IntervalCounters) -> Vec<(u64, Class)> {
+        let mut job = Job::new(Span::ZERO);
+        let mut found = Vec::new();
+        for look in 0..looks {
+            let before = job.class;
+            let class = job.look(&interval(look, before));
+            found.extend((class != before).then_some((look, class)));
+        }
+        found
+    }
+
+    /// When attempts begin: with turns if the class is unknown, and without them if it blocks.
+    fn attempts(changes: &[(u64, Class)], class: Class) -> Vec<u64> {
+        changes.iter().filter(|change| change.1 == class).map(|change| change.0).collect()
+    }
+
+    #[test]
+    fn a_job_that_blocks_less_often_in_turns_keeps_them_but_for_rarer_and_rarer_attempts() {
+        for (in_turn, without) in [(0, 100), (66, 100), (5, 10)] {
+            let interval = |_, class| counters(100, if takes_turns(class) { in_turn } else { without });
+            let found = changes(700, |look, class| if look == 0 { counters(100, 30) } else { interval(look, class) });
+            assert_eq!(found[..3], [(0, Blocks), (20, Unknown), (22, Spins)], "{in_turn} {without}");
+            // A job that hardly blocks is not tried without turns.
+            let expected: &[_] = if in_turn <= 10 { &[0] } else { &[0, 40, 80, 160, 320, 480, 640] };
+            assert_eq!(attempts(&found, Blocks), expected, "{in_turn} {without}");
+            let ends = attempts(&found, Spins);
+            assert!(ends[1..].iter().eq(expected[1..].iter().map(|begin| begin + 2).collect::<Vec<_>>().iter()));
+        }
+    }
+
+    #[test]
+    fn a_job_that_blocks_as_often_in_turns_tries_them_more_and_more_rarely() {
+        for (in_turn, without) in [(30, 30), (67, 100), (100, 30)] {
+            let found = changes(700, |look, class| {
+                counters(100, if look > 0 && takes_turns(class) { in_turn } else { without })
+            });
+            let begun = attempts(&found, Unknown);
+            assert_eq!(begun, [20, 40, 80, 160, 320, 480, 640]);
+            let ends = attempts(&found, Blocks);
+            assert!(ends[1..].iter().eq(begun.iter().map(|begin| begin + 2).collect::<Vec<_>>().iter()));
+        }
+    }
+
+    #[test]
+    fn a_job_loses_its_turns_if_it_blocks_more_often_in_them_than_it_did_without_them() {
+        let interval = |look, class| match look {
+            0 => counters(100, 100),
+            50..60 => counters(100, 101),
+            _ if takes_turns(class) => counters(100, 30),
+            _ => counters(100, 100),
+        };
+        let expected = [
+            (0, Blocks),
+            (20, Unknown),
+            (22, Spins),
+            (40, Blocks),
+            (42, Spins),
+            (50, Blocks),
+            (80, Unknown),
+            (82, Spins),
+        ];
+        assert_eq!(changes(100, interval), expected);
+    }
+
+    #[test]
+    fn a_job_of_one_thread_or_that_hardly_runs_tries_nothing() {
+        for interval in [IntervalCounters { threads: 1, ..counters(100, 30) }, counters(19, 30)] {
+            assert_eq!(changes(200, |_, _| interval), [(0, Blocks)], "{interval:?}");
+        }
+    }
+
+    #[test]
+    fn an_interval_in_which_the_job_hardly_runs_does_not_count_as_one_with_turns() {
+        let interval = |look, _| match look {
+            0..=20 => counters(100, 30),
+            21..=25 | 27..=28 => counters(10, 0),
+            _ => counters(100, 0),
+        };
+        assert_eq!(changes(60, interval), [(0, Blocks), (20, Unknown), (29, Spins)]);
+    }
+
+    #[test]
+    fn jobs_that_poll_for_a_while_take_turns_together_though_they_are_looked_at_at_different_times() {
+        for delay in 0..100 {
+            let mut jobs = [0, delay].map(|delay| Job::new(Span::from_millis(delay)));
+            for _ in 0..40 {
+                // Each one blocks, unless both take turns.
+                let counters_now = |jobs: &[Job; 2]| match jobs.iter().all(|job| takes_turns(job.class)) {
+                    true => counters(IN_TURN.0, IN_TURN.1),
+                    false => counters(WITHOUT.0, WITHOUT.1),
+                };
+                // The class during most of the interval is that before both looks.
+                let seen =
+                    if jobs[0].now == Instant::ZERO { counters(WITHOUT.0, WITHOUT.1) } else { counters_now(&jobs) };
+                jobs[0].look(&seen);
+                jobs[1].look(&seen);
+            }
+            assert_eq!([jobs[0].class, jobs[1].class], [Spins; 2], "{delay} ms");
+        }
+    }
+
+    #[test]
+    fn an_attempt_ends_if_the_class_is_changed_from_elsewhere() {
+        let mut trial = TurnTrial::default();
+        let at = |millis| Instant::ZERO + Span::from_millis(millis);
+        trial.classify(Blocks, Blocks, &counters(100, 30), at(1_900));
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(2_000)), Unknown);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(2_100)), Blocks);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(3_000)), Blocks);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(4_000)), Unknown);
+        assert_eq!(trial.classify(Unknown, Computes, &counters(100, 0), at(4_100)), Computes);
+        assert_eq!(trial.classify(Computes, Computes, &counters(100, 0), at(4_200)), Computes);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_counted_only_a_job_that_blocks_tries_or_keeps_turns(
+            intervals in prop::collection::vec((0..120_u64, 0..30_u64, 0..4_usize, 0..3_000_u64), 0..60),
+        ) {
+            let (mut trial, mut class, mut now, mut has_blocked) =
+                (TurnTrial::default(), Unknown, Instant::ZERO, false);
+            for (millis, blocks, threads, gap) in intervals {
+                let counters = IntervalCounters { threads, ..counters(millis, blocks) };
+                let of_counters = classify(class, &counters);
+                now = now + Span::from_millis(gap);
+                class = trial.classify(class, of_counters, &counters, now);
+                has_blocked = (has_blocked || of_counters == Blocks) && of_counters != Computes;
+                let is_explained = class == of_counters || has_blocked && class != Computes;
+                prop_assert!(is_explained, "{:?} {:?}", class, of_counters);
+                prop_assert!((1..=LONGEST).contains(&trial.multiple));
+            }
+        }
+    }
+}
