@@ -567,7 +567,8 @@ impl<'a> Watch<'a> {
         let job = self.shared.job;
         let facts = state.facts(job).filter(|facts| !facts.is_held);
         let before = facts.map(|facts| facts.class);
-        let class = self.behaviour.look(before, &self.shared.list, (self.count_waits)(), now);
+        let class =
+            self.behaviour.look(before, &self.shared.list, (self.count_waits)(), self.uses.has_left_turn(), now);
         class
             .filter(|_| class != before)
             .is_some_and(|class| self.update(|state, now| state.set_class(job, class, now)))

@@ -24,11 +24,13 @@ pub(crate) struct Behaviour {
 impl Behaviour {
     /// Looks at `now` at a job with these processes and of this class, or of none that can change
     /// now. They have waited so often by the preloaded library, as they say: it may be anything.
+    /// The job has left most of its last turn unused, or used it.
     pub(crate) fn look(
         &mut self,
         before: Option<Class>,
         processes: &ProcessList,
         waits: u64,
+        has_left_turn: bool,
         now: Instant,
     ) -> Option<Class> {
         let of_group = mark::stops(processes.group_mark().load(SeqCst));
@@ -42,7 +44,7 @@ impl Behaviour {
         if self.library_waits.is_left_alone() {
             return Some(class);
         }
-        Some(self.trial.classify(before, class, &IntervalCounters::of_threads(&threads), now))
+        Some(self.trial.classify(before, class, &IntervalCounters::of_threads(&threads), has_left_turn, now))
     }
 }
 
@@ -77,17 +79,17 @@ mod tests {
         };
         let (mut behaviour, mut class, mut waits) = (Behaviour::default(), Unknown, 0);
         run_for_a_while();
-        assert_eq!(behaviour.look(None, &list, 0, Instant::ZERO), None);
+        assert_eq!(behaviour.look(None, &list, 0, false, Instant::ZERO), None);
         let mut look = |new_waits: u64| {
             run_for_a_while();
             waits += new_waits;
-            class = behaviour.look(Some(class), &list, waits, Instant::ZERO).unwrap();
+            class = behaviour.look(Some(class), &list, waits, false, Instant::ZERO).unwrap();
             class
         };
         assert_eq!([0, 0, 1 << 40, 1 << 40, 0].map(&mut look), [Spins, Spins, Spins, Blocks, Spins]);
         // The count decreases.
         run_for_a_while();
-        assert_eq!(behaviour.look(Some(Spins), &list, 0, Instant::ZERO), Some(Spins));
+        assert_eq!(behaviour.look(Some(Spins), &list, 0, false, Instant::ZERO), Some(Spins));
     }
 
     fn running_time(pid: u32) -> Span {

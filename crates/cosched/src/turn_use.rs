@@ -56,6 +56,11 @@ pub(crate) struct TurnUse {
 }
 
 impl TurnUse {
+    /// Whether the job has left most of its last turn unused.
+    pub(crate) fn has_left_turn(&self) -> bool {
+        self.idling.has_left_turn()
+    }
+
     /// Looks at a job with these processes. Returns how it uses its turns if one has ended. If it
     /// is unknown how much it wants its CPUs, it wants them all.
     pub(crate) fn look(

@@ -44,7 +44,7 @@ use crate::units::{Instant, JobId, Span};
 /// The rules by which jobs share a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// What happens to jobs that are not active.
+    /// The way in which jobs share the machine.
     pub gang: Gang,
     /// How a job finds its cells.
     pub partitioner: Partitioner,
@@ -96,7 +96,7 @@ struct Job {
     member: Option<(JobId, Rectangle)>,
 }
 
-/// What is known of a job.
+/// The facts about a job by which is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobFacts {
@@ -349,7 +349,7 @@ impl Coscheduler {
         }
     }
 
-    /// What is known of a job. `None` if it is not entered.
+    /// The facts about a job. `None` if it is not entered.
     pub fn facts(&self, job: JobId) -> Option<JobFacts> {
         self.jobs.get(&job).map(|of| of.facts)
     }
@@ -415,7 +415,7 @@ impl Coscheduler {
     fn first_place(&self, request: Request) -> Result<Rectangle, SliceError> {
         let mesh = self.table.mesh();
         check_request(request, mesh)?;
-        // What the mesh can hold has room on an empty one.
+        // A job that the mesh can hold has room on an empty one.
         Ok(Partitioner::FirstFit.find(&Occupancy::new(mesh), request).unwrap_or(Rectangle::at_origin(mesh.shape())))
     }
 

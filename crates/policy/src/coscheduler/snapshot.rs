@@ -38,7 +38,7 @@ pub struct JobSnapshot {
     pub job: JobId,
     /// Its cells.
     pub cells: Rectangle,
-    /// What is known of it.
+    /// The facts about it.
     pub facts: JobFacts,
     /// The task of the jobs with which it cooperates, if it does or did so.
     pub task: Option<JobId>,

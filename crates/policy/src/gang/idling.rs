@@ -48,6 +48,11 @@ impl Idling {
         self.idles()
     }
 
+    /// Whether it has left most of its last turn unused.
+    pub const fn has_left_turn(&self) -> bool {
+        self.unused > 0
+    }
+
     /// Whether it idles in its turns.
     pub const fn idles(&self) -> bool {
         self.unused >= TURNS

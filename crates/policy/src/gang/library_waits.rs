@@ -30,7 +30,7 @@ const FIRST_PAUSE: u32 = 2;
 const SECOND_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 128;
 
-/// What is known of the waits of a job that the preloaded library counts.
+/// The waits of a job that the preloaded library counts, and the attempts to leave it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LibraryWaits {
     /// The most waits in a second of running time in the last two intervals with turns.
@@ -100,7 +100,7 @@ mod tests {
     use crate::units::Span;
     use Class::{Blocks, Computes, Spins, Unknown};
 
-    /// What a job of two threads did in an interval: for how many milliseconds each one ran, how
+    /// The work of a job of two threads in an interval: for how many milliseconds each one ran, how
     /// often each one blocked, and how often both waited by the library.
     type Interval = (u64, u64, u64);
 

@@ -9,9 +9,10 @@
 //! computes and sleeps blocks 22400 and 21400 times.
 //!
 //! So it is tried. A job that blocks takes turns for two intervals. The first one may have begun
-//! without them, so the second one counts. The job keeps its turns if it blocks less often in
-//! them. Then it is tried in the same way whether it still blocks more often without them. While
-//! the outcome stays the same, attempts follow after longer and longer times.
+//! without them, so the second one counts. The job keeps its turns if it blocks less often in them
+//! and uses them: one that also sleeps may block less often as well, and would leave its CPUs idle.
+//! Then it is tried in the same way whether it still blocks more often without them. While the
+//! outcome stays the same, attempts follow after longer and longer times.
 //!
 //! Several such jobs must try at the same time: a job that has no others in its table runs at any
 //! time, beside those without turns. So attempts begin with periods of the common clock.
@@ -21,12 +22,12 @@ use crate::units::{Instant, Span};
 
 /// An attempt begins only at the first look in such a period.
 const PERIOD: Span = Span::from_millis(1_000);
-/// The next attempt begins in a period whose number is a multiple of this. After each attempt that
-/// changes nothing, this doubles.
+/// The next attempt begins in a period whose number is a multiple of this. After each attempt this
+/// doubles.
 const FIRST: u64 = 2;
 const LONGEST: u64 = 16;
 /// A job needs turns if it blocks at most so often in them, in thousandths of how often it does
-/// without them. It keeps them until it blocks more often than without.
+/// without them. It keeps them until it blocks more often than without, or leaves them unused.
 const LESS_OFTEN: u64 = 667;
 
 /// The attempts to let a job that blocks take turns, or to let it do without them.
@@ -36,8 +37,9 @@ pub struct TurnTrial {
     last: Class,
     /// The number of the period of the last look.
     period: Option<u64>,
-    /// The next attempt begins in a period whose number is a multiple of this.
-    multiple: u64,
+    /// The next attempt without turns, and in turns, begins in a period whose number is a multiple
+    /// of this.
+    multiples: [u64; 2],
     stage: Stage,
     /// Whether it takes turns although it blocks in them, apart from attempts.
     keeps_turns: bool,
@@ -60,7 +62,7 @@ impl Default for TurnTrial {
         TurnTrial {
             last: Class::Unknown,
             period: None,
-            multiple: FIRST,
+            multiples: [FIRST; 2],
             stage: Stage::Rest,
             keeps_turns: false,
             rates: [0; 2],
@@ -69,10 +71,18 @@ impl Default for TurnTrial {
 }
 
 impl TurnTrial {
-    /// The class of a job at `now`, if it had the class `before` during the last interval, and
-    /// these counters alone say that it is of `class`. A job that tries turns is unknown, and one
-    /// that keeps them counts as one that spins.
-    pub fn classify(&mut self, before: Class, class: Class, counters: &IntervalCounters, now: Instant) -> Class {
+    /// The class of a job at `now`, if it had the class `before` during the last interval, these
+    /// counters alone say that it is of `class`, and it [has left](super::Idling::has_left_turn)
+    /// its last turn or used it. A job that tries turns is unknown, and one that keeps them counts
+    /// as one that spins.
+    pub fn classify(
+        &mut self,
+        before: Class,
+        class: Class,
+        counters: &IntervalCounters,
+        has_left_turn: bool,
+        now: Instant,
+    ) -> Class {
         let period = now.since(Instant::ZERO).as_nanos() / PERIOD.as_nanos();
         let is_new = self.period.replace(period).is_some_and(|last| last != period);
         if before != self.last || class == Class::Computes {
@@ -81,13 +91,21 @@ impl TurnTrial {
         self.last = if counters.ran.as_nanos() < LEAST_RUNNING_TIME.as_nanos() {
             if self.stage == Stage::Rest { self.usual(class) } else { before }
         } else {
-            let may_begin = is_new && period.is_multiple_of(self.multiple) && counters.threads > 1;
-            self.classify_interval(before, class, counters.blocks_a_second(), may_begin)
+            let multiple = self.multiples[usize::from(!self.keeps_turns)];
+            let may_begin = is_new && period.is_multiple_of(multiple) && counters.threads > 1;
+            self.classify_interval(before, class, counters.blocks_a_second(), has_left_turn, may_begin)
         };
         self.last
     }
 
-    fn classify_interval(&mut self, before: Class, class: Class, rate: u64, may_begin: bool) -> Class {
+    fn classify_interval(
+        &mut self,
+        before: Class,
+        class: Class,
+        rate: u64,
+        has_left_turn: bool,
+        may_begin: bool,
+    ) -> Class {
         let had_turns = matches!(before, Class::Unknown | Class::Spins);
         if self.stage != Stage::Begun {
             self.rates[usize::from(had_turns)] = rate;
@@ -99,13 +117,17 @@ impl TurnTrial {
                 return before;
             }
             Stage::InEffect => {
-                let needs_turns = with * 1_000 <= without * u128::from(LESS_OFTEN);
-                let is_same = needs_turns == std::mem::replace(&mut self.keeps_turns, needs_turns);
-                self.multiple = if is_same { (self.multiple * 2).min(LONGEST) } else { FIRST };
                 self.stage = Stage::Rest;
+                let needs_turns = with * 1_000 <= without * u128::from(LESS_OFTEN) && !(had_turns && has_left_turn);
+                let multiple = &mut self.multiples[usize::from(had_turns)];
+                *multiple = (*multiple * 2).min(LONGEST);
+                if needs_turns {
+                    self.multiples[usize::from(!had_turns)] = FIRST;
+                }
+                self.keeps_turns = needs_turns;
             }
             Stage::Rest => {
-                self.keeps_turns &= with <= without;
+                self.keeps_turns &= with <= without && !has_left_turn;
                 if may_begin && class == Class::Blocks && had_turns == self.keeps_turns {
                     self.stage = Stage::Begun;
                     return if self.keeps_turns { Class::Blocks } else { Class::Unknown };
@@ -149,17 +171,18 @@ mod tests {
     struct Job {
         trial: TurnTrial,
         class: Class,
+        has_left_turn: bool,
         now: Instant,
     }
 
     impl Job {
         fn new(begin: Span) -> Job {
-            Job { trial: TurnTrial::default(), class: Unknown, now: Instant::ZERO + begin }
+            Job { trial: TurnTrial::default(), class: Unknown, has_left_turn: false, now: Instant::ZERO + begin }
         }
 
         fn look(&mut self, counters: &IntervalCounters) -> Class {
             let of_counters = classify(self.class, counters);
-            self.class = self.trial.classify(self.class, of_counters, counters, self.now);
+            self.class = self.trial.classify(self.class, of_counters, counters, self.has_left_turn, self.now);
             self.now = self.now + Span::from_millis(100);
             self.class
         }
@@ -224,10 +247,29 @@ mod tests {
             (40, Blocks),
             (42, Spins),
             (50, Blocks),
-            (80, Unknown),
-            (82, Spins),
+            (60, Unknown),
+            (62, Spins),
         ];
-        assert_eq!(changes(100, interval), expected);
+        assert_eq!(changes(80, interval), expected);
+    }
+
+    #[test]
+    fn a_job_that_leaves_its_turns_unused_loses_them_again_and_tries_them_more_and_more_rarely() {
+        // It blocks less often in turns. At first it has left its last turn when the attempt ends,
+        // or after the second turn.
+        for delay in [0, 3] {
+            let mut job = Job::new(Span::ZERO);
+            let (mut begun, mut in_turns) = (Vec::new(), 0);
+            for look in 0..700 {
+                let before = job.class;
+                in_turns = if takes_turns(before) && look > 0 { in_turns + 1 } else { 0 };
+                job.has_left_turn = in_turns >= 2 + delay;
+                job.look(&counters(100, if in_turns > 0 { 30 } else { 100 }));
+                begun.extend((job.class == Unknown).then_some(look).filter(|_| before == Blocks));
+                assert!(in_turns <= 2 + delay, "{delay}");
+            }
+            assert_eq!(begun, [20, 40, 80, 160, 320, 480, 640], "{delay}");
+        }
     }
 
     #[test]
@@ -271,31 +313,31 @@ mod tests {
     fn an_attempt_ends_if_the_class_is_changed_from_elsewhere() {
         let mut trial = TurnTrial::default();
         let at = |millis| Instant::ZERO + Span::from_millis(millis);
-        trial.classify(Blocks, Blocks, &counters(100, 30), at(1_900));
-        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(2_000)), Unknown);
-        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(2_100)), Blocks);
-        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(3_000)), Blocks);
-        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), at(4_000)), Unknown);
-        assert_eq!(trial.classify(Unknown, Computes, &counters(100, 0), at(4_100)), Computes);
-        assert_eq!(trial.classify(Computes, Computes, &counters(100, 0), at(4_200)), Computes);
+        trial.classify(Blocks, Blocks, &counters(100, 30), false, at(1_900));
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(2_000)), Unknown);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(2_100)), Blocks);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(3_000)), Blocks);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(4_000)), Unknown);
+        assert_eq!(trial.classify(Unknown, Computes, &counters(100, 0), false, at(4_100)), Computes);
+        assert_eq!(trial.classify(Computes, Computes, &counters(100, 0), false, at(4_200)), Computes);
     }
 
     proptest! {
         #[test]
         fn whatever_is_counted_only_a_job_that_blocks_tries_or_keeps_turns(
-            intervals in prop::collection::vec((0..120_u64, 0..30_u64, 0..4_usize, 0..3_000_u64), 0..60),
+            intervals in prop::collection::vec((0..120_u64, 0..30_u64, 0..4_usize, any::<bool>(), 0..3_000_u64), 0..60),
         ) {
             let (mut trial, mut class, mut now, mut has_blocked) =
                 (TurnTrial::default(), Unknown, Instant::ZERO, false);
-            for (millis, blocks, threads, gap) in intervals {
+            for (millis, blocks, threads, has_left_turn, gap) in intervals {
                 let counters = IntervalCounters { threads, ..counters(millis, blocks) };
                 let of_counters = classify(class, &counters);
                 now = now + Span::from_millis(gap);
-                class = trial.classify(class, of_counters, &counters, now);
+                class = trial.classify(class, of_counters, &counters, has_left_turn, now);
                 has_blocked = (has_blocked || of_counters == Blocks) && of_counters != Computes;
                 let is_explained = class == of_counters || has_blocked && class != Computes;
                 prop_assert!(is_explained, "{:?} {:?}", class, of_counters);
-                prop_assert!((1..=LONGEST).contains(&trial.multiple));
+                prop_assert!(trial.multiples.iter().all(|multiple| (1..=LONGEST).contains(multiple)));
             }
         }
     }

@@ -293,7 +293,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             // A job that has not been placed, or has ended, is unknown there.
             let id = JobId(number as u32);
             let Some(JobFacts { class: before, .. }) = of.decisions.facts(id) else { continue };
-            let class = of.trials[number].classify(before, classify(before, &counters), &counters, now);
+            let class = of.trials[number].classify(
+                before,
+                classify(before, &counters),
+                &counters,
+                of.uses[number].idling.has_left_turn(),
+                now,
+            );
             // A job that tries turns again and again does not count.
             if class != before && ![class, before].contains(&Class::Unknown) {
                 of.unchanged = 0;
