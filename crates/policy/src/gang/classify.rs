@@ -54,6 +54,11 @@ impl IntervalCounters {
         blocks.map_or(0, |blocks| blocks.try_into().unwrap_or(u64::MAX))
     }
 
+    /// Whether the interval tells anything of the job: it ran for long enough, or blocked.
+    pub(super) const fn is_telling(&self) -> bool {
+        self.ran.as_nanos() >= LEAST_RUNNING_TIME.as_nanos() || self.blocks >= MANY_BLOCKS
+    }
+
     /// Whether the threads blocked more often than this in a second of running time.
     pub(super) const fn blocked_more_often_than(&self, a_second: u64) -> bool {
         self.blocks as u128 * 1_000_000_000 > self.ran.as_nanos() as u128 * a_second as u128
@@ -83,7 +88,7 @@ const STILL_SPINS: u64 = 1;
 ///
 /// The class remains if the job has hardly run.
 pub const fn classify(before: Class, counters: &IntervalCounters) -> Class {
-    if counters.ran.as_nanos() < LEAST_RUNNING_TIME.as_nanos() && counters.blocks < MANY_BLOCKS {
+    if !counters.is_telling() {
         return before;
     }
     let (often, long) = match before {

@@ -88,11 +88,13 @@ impl TurnTrial {
         if before != self.last || class == Class::Computes {
             *self = TurnTrial { period: self.period, ..TurnTrial::default() };
         }
-        self.last = if counters.ran.as_nanos() < LEAST_RUNNING_TIME.as_nanos() {
+        self.last = if !counters.is_telling() {
             if self.stage == Stage::Rest { self.usual(class) } else { before }
         } else {
+            // A job that hardly runs would gain nothing.
+            let has_run = counters.ran.as_nanos() >= LEAST_RUNNING_TIME.as_nanos();
             let multiple = self.multiples[usize::from(!self.keeps_turns)];
-            let may_begin = is_new && period.is_multiple_of(multiple) && counters.threads > 1;
+            let may_begin = is_new && period.is_multiple_of(multiple) && has_run && counters.threads > 1;
             self.classify_interval(before, class, counters.blocks_a_second(), has_left_turn, may_begin)
         };
         self.last
@@ -283,7 +285,7 @@ mod tests {
     fn an_interval_in_which_the_job_hardly_runs_does_not_count_as_one_with_turns() {
         let interval = |look, _| match look {
             0..=20 => counters(100, 30),
-            21..=25 | 27..=28 => counters(10, 0),
+            21..=25 | 27..=28 => counters(10, 4),
             _ => counters(100, 0),
         };
         assert_eq!(changes(60, interval), [(0, Blocks), (20, Unknown), (29, Spins)]);
