@@ -70,6 +70,10 @@ impl TurnUse {
         now: Instant,
         processes: impl IntoIterator<Item = Identity>,
     ) -> Option<TurnEnd> {
+        if !state.facts(job).is_some_and(|facts| facts.takes_turns()) {
+            // Its turns of earlier say nothing of those to come.
+            self.idling = Idling::default();
+        }
         if self.runs {
             self.idling.allow(now.since(self.looked));
             self.allowed += now.since(self.looked);

@@ -11,6 +11,7 @@
 //! So it is tried. A job that blocks takes turns for two intervals. The first one may have begun
 //! without them, so the second one counts. The job keeps its turns if it blocks less often in them
 //! and uses them: one that also sleeps may block less often as well, and would leave its CPUs idle.
+//! If it leaves a turn unused, the attempt ends at once.
 //! Then it is tried in the same way whether it still blocks more often without them. While the
 //! outcome stays the same, attempts follow after longer and longer times.
 //!
@@ -24,8 +25,8 @@ use crate::units::{Instant, Span};
 const PERIOD: Span = Span::from_millis(1_000);
 /// The next attempt begins in a period whose number is a multiple of this. After each attempt this
 /// doubles.
-const FIRST: u64 = 2;
-const LONGEST: u64 = 16;
+const FIRST: u64 = 4;
+const LONGEST: u64 = 32;
 /// A job needs turns if it blocks at most so often in them, in thousandths of how often it does
 /// without them. It keeps them until it blocks more often than without, or leaves them unused.
 const LESS_OFTEN: u64 = 667;
@@ -114,11 +115,11 @@ impl TurnTrial {
         }
         let [without, with] = self.rates.map(u128::from);
         match self.stage {
-            Stage::Begun => {
+            Stage::Begun if !(had_turns && has_left_turn) => {
                 self.stage = Stage::InEffect;
                 return before;
             }
-            Stage::InEffect => {
+            Stage::Begun | Stage::InEffect => {
                 self.stage = Stage::Rest;
                 let needs_turns = with * 1_000 <= without * u128::from(LESS_OFTEN) && !(had_turns && has_left_turn);
                 let multiple = &mut self.multiples[usize::from(had_turns)];
@@ -212,9 +213,9 @@ mod tests {
         for (in_turn, without) in [(0, 100), (66, 100), (5, 10)] {
             let interval = |_, class| counters(100, if takes_turns(class) { in_turn } else { without });
             let found = changes(700, |look, class| if look == 0 { counters(100, 30) } else { interval(look, class) });
-            assert_eq!(found[..3], [(0, Blocks), (20, Unknown), (22, Spins)], "{in_turn} {without}");
+            assert_eq!(found[..3], [(0, Blocks), (40, Unknown), (42, Spins)], "{in_turn} {without}");
             // A job that hardly blocks is not tried without turns.
-            let expected: &[_] = if in_turn <= 10 { &[0] } else { &[0, 40, 80, 160, 320, 480, 640] };
+            let expected: &[_] = if in_turn <= 10 { &[0] } else { &[0, 80, 160, 320, 640] };
             assert_eq!(attempts(&found, Blocks), expected, "{in_turn} {without}");
             let ends = attempts(&found, Spins);
             assert!(ends[1..].iter().eq(expected[1..].iter().map(|begin| begin + 2).collect::<Vec<_>>().iter()));
@@ -228,7 +229,7 @@ mod tests {
                 counters(100, if look > 0 && takes_turns(class) { in_turn } else { without })
             });
             let begun = attempts(&found, Unknown);
-            assert_eq!(begun, [20, 40, 80, 160, 320, 480, 640]);
+            assert_eq!(begun, [40, 80, 160, 320, 640]);
             let ends = attempts(&found, Blocks);
             assert!(ends[1..].iter().eq(begun.iter().map(|begin| begin + 2).collect::<Vec<_>>().iter()));
         }
@@ -238,39 +239,32 @@ mod tests {
     fn a_job_loses_its_turns_if_it_blocks_more_often_in_them_than_it_did_without_them() {
         let interval = |look, class| match look {
             0 => counters(100, 100),
-            50..60 => counters(100, 101),
+            90..95 => counters(100, 101),
             _ if takes_turns(class) => counters(100, 30),
             _ => counters(100, 100),
         };
-        let expected = [
-            (0, Blocks),
-            (20, Unknown),
-            (22, Spins),
-            (40, Blocks),
-            (42, Spins),
-            (50, Blocks),
-            (60, Unknown),
-            (62, Spins),
-        ];
-        assert_eq!(changes(80, interval), expected);
+        let (tries, tries_without) = ([Unknown, Spins], [Blocks, Spins]);
+        let (classes, looks): (Vec<_>, Vec<_>) =
+            changes(140, interval).into_iter().map(|(look, class)| (class, look)).unzip();
+        assert_eq!(looks, [0, 40, 42, 80, 82, 90, 120, 122]);
+        assert_eq!(classes, [&[Blocks][..], &tries, &tries_without, &[Blocks], &tries].concat());
     }
 
     #[test]
     fn a_job_that_leaves_its_turns_unused_loses_them_again_and_tries_them_more_and_more_rarely() {
-        // It blocks less often in turns. At first it has left its last turn when the attempt ends,
-        // or after the second turn.
-        for delay in [0, 3] {
+        // It blocks less often in turns, and leaves its last turn unused after so many looks.
+        for turns in [1, 2, 5] {
             let mut job = Job::new(Span::ZERO);
             let (mut begun, mut in_turns) = (Vec::new(), 0);
             for look in 0..700 {
                 let before = job.class;
                 in_turns = if takes_turns(before) && look > 0 { in_turns + 1 } else { 0 };
-                job.has_left_turn = in_turns >= 2 + delay;
+                job.has_left_turn = in_turns >= turns;
                 job.look(&counters(100, if in_turns > 0 { 30 } else { 100 }));
                 begun.extend((job.class == Unknown).then_some(look).filter(|_| before == Blocks));
-                assert!(in_turns <= 2 + delay, "{delay}");
+                assert!(in_turns <= turns, "{turns}");
             }
-            assert_eq!(begun, [20, 40, 80, 160, 320, 480, 640], "{delay}");
+            assert_eq!(begun, [40, 80, 160, 320, 640], "{turns}");
         }
     }
 
@@ -284,18 +278,18 @@ mod tests {
     #[test]
     fn an_interval_in_which_the_job_hardly_runs_does_not_count_as_one_with_turns() {
         let interval = |look, _| match look {
-            0..=20 => counters(100, 30),
-            21..=25 | 27..=28 => counters(10, 4),
+            0..=40 => counters(100, 30),
+            41..=45 | 47..=48 => counters(10, 4),
             _ => counters(100, 0),
         };
-        assert_eq!(changes(60, interval), [(0, Blocks), (20, Unknown), (29, Spins)]);
+        assert_eq!(changes(60, interval), [(0, Blocks), (40, Unknown), (49, Spins)]);
     }
 
     #[test]
     fn jobs_that_poll_for_a_while_take_turns_together_though_they_are_looked_at_at_different_times() {
         for delay in 0..100 {
             let mut jobs = [0, delay].map(|delay| Job::new(Span::from_millis(delay)));
-            for _ in 0..40 {
+            for _ in 0..60 {
                 // Each one blocks, unless both take turns.
                 let counters_now = |jobs: &[Job; 2]| match jobs.iter().all(|job| takes_turns(job.class)) {
                     true => counters(IN_TURN.0, IN_TURN.1),
@@ -315,13 +309,13 @@ mod tests {
     fn an_attempt_ends_if_the_class_is_changed_from_elsewhere() {
         let mut trial = TurnTrial::default();
         let at = |millis| Instant::ZERO + Span::from_millis(millis);
-        trial.classify(Blocks, Blocks, &counters(100, 30), false, at(1_900));
-        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(2_000)), Unknown);
-        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(2_100)), Blocks);
-        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(3_000)), Blocks);
+        trial.classify(Blocks, Blocks, &counters(100, 30), false, at(3_900));
         assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(4_000)), Unknown);
-        assert_eq!(trial.classify(Unknown, Computes, &counters(100, 0), false, at(4_100)), Computes);
-        assert_eq!(trial.classify(Computes, Computes, &counters(100, 0), false, at(4_200)), Computes);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(4_100)), Blocks);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(5_000)), Blocks);
+        assert_eq!(trial.classify(Blocks, Blocks, &counters(100, 30), false, at(8_000)), Unknown);
+        assert_eq!(trial.classify(Unknown, Computes, &counters(100, 0), false, at(8_100)), Computes);
+        assert_eq!(trial.classify(Computes, Computes, &counters(100, 0), false, at(8_200)), Computes);
     }
 
     proptest! {

@@ -4,7 +4,7 @@
 //! a boundary, the turns before it have ended. If a job idles from then on, or no longer, all cells
 //! look once more at this moment.
 
-use policy::gang::{Action, Gang};
+use policy::gang::{Action, Gang, Idling};
 use policy::record::Recorder;
 use policy::{Instant, JobId};
 
@@ -28,6 +28,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         for ((number, using), job) in (0..).zip(uses).zip(&self.workload.jobs) {
             let id = JobId(number);
             let Some((facts, cells)) = decisions.facts(id).zip(decisions.cells(id, clock)) else { continue };
+            if !facts.takes_turns() {
+                using.idling = Idling::default();
+            }
             if using.runs {
                 using.idling.allow(elapsed);
             }
