@@ -15,6 +15,8 @@
 //! Then it is tried in the same way whether it still blocks more often without them. While the
 //! outcome stays the same, attempts follow after longer and longer times.
 //!
+//! An unknown job takes turns, so its beginning counts as an attempt as well.
+//!
 //! Several such jobs must try at the same time: a job that has no others in its table runs at any
 //! time, beside those without turns. So attempts begin with periods of the common clock.
 
@@ -110,10 +112,12 @@ impl TurnTrial {
         may_begin: bool,
     ) -> Class {
         let had_turns = matches!(before, Class::Unknown | Class::Spins);
+        let is_first_without = !had_turns && self.rates[0] == 0;
         if self.stage != Stage::Begun {
             self.rates[usize::from(had_turns)] = rate;
         }
         let [without, with] = self.rates.map(u128::from);
+        let blocks_less = with * 1_000 <= without * u128::from(LESS_OFTEN);
         match self.stage {
             Stage::Begun if !(had_turns && has_left_turn) => {
                 self.stage = Stage::InEffect;
@@ -121,7 +125,7 @@ impl TurnTrial {
             }
             Stage::Begun | Stage::InEffect => {
                 self.stage = Stage::Rest;
-                let needs_turns = with * 1_000 <= without * u128::from(LESS_OFTEN) && !(had_turns && has_left_turn);
+                let needs_turns = blocks_less && !(had_turns && has_left_turn);
                 let multiple = &mut self.multiples[usize::from(had_turns)];
                 *multiple = (*multiple * 2).min(LONGEST);
                 if needs_turns {
@@ -131,6 +135,9 @@ impl TurnTrial {
             }
             Stage::Rest => {
                 self.keeps_turns &= with <= without && !has_left_turn;
+                if is_first_without && !blocks_less {
+                    self.multiples[1] = self.multiples[1].max(2 * FIRST);
+                }
                 if may_begin && class == Class::Blocks && had_turns == self.keeps_turns {
                     self.stage = Stage::Begun;
                     return if self.keeps_turns { Class::Blocks } else { Class::Unknown };
@@ -162,9 +169,6 @@ mod tests {
         let ran = Span::from_millis(millis);
         IntervalCounters { ran, spun: ran, blocks, threads: 2 }
     }
-
-    const IN_TURN: (u64, u64) = (100, 0);
-    const WITHOUT: (u64, u64) = (100, 100);
 
     fn takes_turns(class: Class) -> bool {
         matches!(class, Unknown | Spins)
@@ -209,10 +213,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_attempt_follows_later_if_the_job_blocked_as_often_when_it_was_unknown() {
+        for (unknown, expected) in [(66, 40), (67, 80), (200, 80)] {
+            let found = changes(100, |look, _| counters(100, if look == 0 { unknown } else { 100 }));
+            assert_eq!(attempts(&found, Unknown)[0], expected, "{unknown}");
+        }
+    }
+
+    #[test]
     fn a_job_that_blocks_less_often_in_turns_keeps_them_but_for_rarer_and_rarer_attempts() {
-        for (in_turn, without) in [(0, 100), (66, 100), (5, 10)] {
+        for (in_turn, without) in [(0, 100), (66, 100), (5, 30)] {
             let interval = |_, class| counters(100, if takes_turns(class) { in_turn } else { without });
-            let found = changes(700, |look, class| if look == 0 { counters(100, 30) } else { interval(look, class) });
+            let found =
+                changes(700, |look, class| if look == 0 { counters(100, without / 2) } else { interval(look, class) });
             assert_eq!(found[..3], [(0, Blocks), (40, Unknown), (42, Spins)], "{in_turn} {without}");
             // A job that hardly blocks is not tried without turns.
             let expected: &[_] = if in_turn <= 10 { &[0] } else { &[0, 80, 160, 320, 640] };
@@ -225,11 +238,9 @@ mod tests {
     #[test]
     fn a_job_that_blocks_as_often_in_turns_tries_them_more_and_more_rarely() {
         for (in_turn, without) in [(30, 30), (67, 100), (100, 30)] {
-            let found = changes(700, |look, class| {
-                counters(100, if look > 0 && takes_turns(class) { in_turn } else { without })
-            });
+            let found = changes(700, |_, class| counters(100, if takes_turns(class) { in_turn } else { without }));
             let begun = attempts(&found, Unknown);
-            assert_eq!(begun, [40, 80, 160, 320, 640]);
+            assert_eq!(begun, [80, 160, 320, 640]);
             let ends = attempts(&found, Blocks);
             assert!(ends[1..].iter().eq(begun.iter().map(|begin| begin + 2).collect::<Vec<_>>().iter()));
         }
@@ -238,7 +249,7 @@ mod tests {
     #[test]
     fn a_job_loses_its_turns_if_it_blocks_more_often_in_them_than_it_did_without_them() {
         let interval = |look, class| match look {
-            0 => counters(100, 100),
+            0 => counters(100, 50),
             90..95 => counters(100, 101),
             _ if takes_turns(class) => counters(100, 30),
             _ => counters(100, 100),
@@ -260,7 +271,7 @@ mod tests {
                 let before = job.class;
                 in_turns = if takes_turns(before) && look > 0 { in_turns + 1 } else { 0 };
                 job.has_left_turn = in_turns >= turns;
-                job.look(&counters(100, if in_turns > 0 { 30 } else { 100 }));
+                job.look(&counters(100, if in_turns > 0 || look == 0 { 30 } else { 100 }));
                 begun.extend((job.class == Unknown).then_some(look).filter(|_| before == Blocks));
                 assert!(in_turns <= turns, "{turns}");
             }
@@ -278,7 +289,8 @@ mod tests {
     #[test]
     fn an_interval_in_which_the_job_hardly_runs_does_not_count_as_one_with_turns() {
         let interval = |look, _| match look {
-            0..=40 => counters(100, 30),
+            0 => counters(100, 15),
+            1..=40 => counters(100, 30),
             41..=45 | 47..=48 => counters(10, 4),
             _ => counters(100, 0),
         };
@@ -292,12 +304,11 @@ mod tests {
             for _ in 0..60 {
                 // Each one blocks, unless both take turns.
                 let counters_now = |jobs: &[Job; 2]| match jobs.iter().all(|job| takes_turns(job.class)) {
-                    true => counters(IN_TURN.0, IN_TURN.1),
-                    false => counters(WITHOUT.0, WITHOUT.1),
+                    true => counters(100, 0),
+                    false => counters(100, 100),
                 };
                 // The class during most of the interval is that before both looks.
-                let seen =
-                    if jobs[0].now == Instant::ZERO { counters(WITHOUT.0, WITHOUT.1) } else { counters_now(&jobs) };
+                let seen = if jobs[0].now == Instant::ZERO { counters(100, 50) } else { counters_now(&jobs) };
                 jobs[0].look(&seen);
                 jobs[1].look(&seen);
             }
