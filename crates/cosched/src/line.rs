@@ -2,7 +2,9 @@
 //! one after another. Otherwise each would repeat its change whenever another was faster.
 //!
 //! The line is only advice: `versions` needs no order. So a process that is late, stopped or killed
-//! at the head of the line delays those behind it for a moment, after which the next one goes on.
+//! at the head of the line delays those behind it for a moment, after which the next one goes on. One
+//! that only lacks a CPU is not overtaken so soon: then it would have to compete for the CPUs with all
+//! that have lost their patience.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,14 +12,19 @@ use std::time::Duration;
 
 use policy::{Instant, Span};
 use sys::futex::{self, Scope};
+use sys::identity::{Identity, Stat};
 
 use crate::clock;
 
-/// How long one process at the head keeps the others waiting.
+/// How long a process at the head keeps the others waiting if it is stopped or has ended.
 const PATIENCE: Span = Span::from_millis(250);
+/// How long it does so in any case.
+const LONGEST: Span = Span::from_millis(5_000);
+/// The bits for the id of a process.
+const PROCESS: u32 = (1 << 22) - 1;
 
-/// A word that is odd while a process is at the head, and that grows with each one that comes there
-/// or goes.
+/// A word with the process that is at the head, below a number that distinguishes its times there.
+/// Zero if none is.
 #[derive(Debug)]
 pub(crate) struct Line<'a>(pub(crate) &'a AtomicU32);
 
@@ -25,36 +32,41 @@ pub(crate) struct Line<'a>(pub(crate) &'a AtomicU32);
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
     word: &'a AtomicU32,
-    number: u32,
+    own: u32,
 }
 
 impl<'a> Line<'a> {
     /// Blocks until no other process is at the head, or one has been there for too long.
     pub(crate) fn stand(self) -> Head<'a> {
+        static TIMES: AtomicU32 = AtomicU32::new(0);
         let Line(word) = self;
+        let own = TIMES.fetch_add(1, SeqCst) << PROCESS.count_ones() | Identity::own().pid & PROCESS;
         let mut seen: Option<(u32, Instant)> = None;
         loop {
-            let (number, now) = (word.load(SeqCst), clock::now());
-            let is_taken = number % 2 == 1;
-            let first = seen.filter(|&(seen, _)| seen == number).map_or(now, |(_, first)| first);
-            seen = Some((number, first));
-            if is_taken && now.since(first) < PATIENCE {
-                let deadline = Duration::from_nanos((first + PATIENCE).as_nanos());
-                futex::wait(word, number, Some(deadline), Scope::Shared);
+            let (head, now) = (word.load(SeqCst), clock::now());
+            let first = seen.filter(|&(seen, _)| seen == head).map_or(now, |(_, first)| first);
+            seen = Some((head, first));
+            if head == 0 || is_overdue(head & PROCESS, now.since(first)) {
+                if word.compare_exchange(head, own, SeqCst, SeqCst).is_ok() {
+                    return Head { word, own };
+                }
                 continue;
             }
-            let next = number.wrapping_add(if is_taken { 2 } else { 1 });
-            if word.compare_exchange(number, next, SeqCst, SeqCst).is_ok() {
-                return Head { word, number: next };
-            }
+            futex::wait(word, head, Some(Duration::from_nanos((now + PATIENCE).as_nanos())), Scope::Shared);
         }
     }
+}
+
+/// Whether a process that has been at the head for this time is not to be waited for.
+fn is_overdue(process: u32, time: Span) -> bool {
+    let is_stopped = || Stat::of(process).is_none_or(|stat| stat.has_ended() || matches!(stat.state, b'T' | b't'));
+    time >= LONGEST || time >= PATIENCE && is_stopped()
 }
 
 impl Drop for Head<'_> {
     fn drop(&mut self) {
         // If it was too long at the head, another one is there.
-        if self.word.compare_exchange(self.number, self.number.wrapping_add(1), SeqCst, SeqCst).is_ok() {
+        if self.word.compare_exchange(self.own, 0, SeqCst, SeqCst).is_ok() {
             futex::wake(self.word, 1, Scope::Shared);
         }
     }
@@ -67,7 +79,7 @@ mod tests {
     #[test]
     fn one_after_another_comes_to_the_head() {
         const EACH: u32 = 200;
-        let (word, at_head, done) = (AtomicU32::new(u32::MAX - 7), AtomicU32::new(0), AtomicU32::new(0));
+        let (word, at_head, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let come = || {
             for _ in 0..EACH {
                 let head = Line(&word).stand();
@@ -79,18 +91,28 @@ mod tests {
             }
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(come))));
-        assert_eq!(done.into_inner(), 4 * EACH);
-        assert_eq!(word.into_inner() % 2, 0);
+        assert_eq!((done.into_inner(), word.into_inner()), (4 * EACH, 0));
     }
 
     #[test]
-    fn one_that_stays_at_the_head_is_overtaken_and_does_not_end_the_time_of_the_next() {
-        let word = AtomicU32::new(0);
-        let stays = Line(&word).stand();
+    fn one_that_has_ended_at_the_head_is_overtaken_and_one_that_lives_later() {
+        let ended = PROCESS;
+        let word = AtomicU32::new(ended);
         let next = Line(&word).stand();
-        drop(stays);
-        assert_eq!(word.load(SeqCst), next.number);
+        assert_eq!(word.load(SeqCst), next.own);
+        let own = Identity::own().pid;
+        assert!(is_overdue(ended, PATIENCE) && !is_overdue(own, PATIENCE) && is_overdue(own, LONGEST));
+    }
+
+    #[test]
+    fn one_that_was_overtaken_does_not_end_the_time_of_the_next() {
+        let word = AtomicU32::new(0);
+        let late = Line(&word).stand();
+        word.store(0, SeqCst);
+        let next = Line(&word).stand();
+        drop(late);
+        assert_eq!(word.load(SeqCst), next.own);
         drop(next);
-        assert_eq!(word.load(SeqCst) % 2, 0);
+        assert_eq!(word.load(SeqCst), 0);
     }
 }
