@@ -44,8 +44,8 @@ fn jobs_that_wait_run_one_after_another_in_their_order() {
 /// The numbers of jobs are their order in the queue.
 #[test]
 #[ignore = "takes a while; ./check --full runs it"]
-fn hundreds_of_jobs_that_come_at_once_run_one_after_another_in_their_order() {
-    const JOBS: usize = 300;
+fn a_thousand_jobs_that_come_at_once_run_one_after_another_in_their_order() {
+    const JOBS: usize = 1000;
     let table = Table::new();
     let first = table.start(&["--cpus", cpu()], "exec sleep 1000");
     let script = "echo begin $ROWLOCK_JOB >>log; echo end $ROWLOCK_JOB >>log";

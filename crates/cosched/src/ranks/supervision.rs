@@ -15,7 +15,8 @@
 //! The listener learns of a stop first, so that it no longer counts on the ranks. This process
 //! stops last, when the ranks have, because a shell then takes the terminal. But it does not wait
 //! long: a rank may ignore the signal. When it continues, so do the ranks, and then the listener
-//! decides whether it is their turn.
+//! decides whether it is their turn. If the terminal stops the job at just that moment, the SIGCONT
+//! for a rank may take its stop back. So a rank that has not stopped in time is stopped again.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal as Number;
 use sys::alarm::Alarm;
-use sys::signals::{STOPS, Signal, is_ignored, send, take};
+use sys::signals::{STOPS, Signal, has_default_action, is_ignored, send, take};
 
 use super::Ranks;
 
@@ -235,7 +236,7 @@ impl Ranks {
         listener.suspend();
         // A rank that has stopped already forgets it when it continues.
         self.forward(signal);
-        if was_stopped || self.wait_for_stops()? {
+        if was_stopped || self.wait_for_stops(signal.number)? {
             // Without it, the time limit would not end the job as long as this process is stopped.
             let _alarm = deadline.map(|deadline| Alarm::new(Number::CONT.as_raw(), deadline).ok());
             self.signals.act(signal.number)?;
@@ -247,9 +248,9 @@ impl Ranks {
         Ok(())
     }
 
-    /// Waits until all ranks have stopped, but not long. Returns false if the job was continued
-    /// meanwhile.
-    fn wait_for_stops(&mut self) -> io::Result<bool> {
+    /// Waits until all ranks have stopped by this signal, but not long. Returns false if the job was
+    /// continued meanwhile.
+    fn wait_for_stops(&mut self, number: i32) -> io::Result<bool> {
         let deadline = Instant::now() + STOP_TIME;
         loop {
             self.note_stops();
@@ -257,7 +258,15 @@ impl Ranks {
                 return Ok(true);
             }
             match self.signals.next_until(deadline)? {
-                None => return Ok(true),
+                None => {
+                    for rank in self.running().filter(|rank| !rank.has_stopped) {
+                        let id = rank.process.id();
+                        if has_default_action(id, number) {
+                            let _ = send(id, number);
+                        }
+                    }
+                    return Ok(true);
+                }
                 Some(signal) if signal.number == Number::CONT.as_raw() => return Ok(false),
                 Some(signal) if STOPS.contains(&signal.number) => {}
                 Some(signal) => self.forward(signal),
