@@ -2,9 +2,9 @@
 //! one after another. Otherwise each would repeat its change whenever another was faster.
 //!
 //! The line is only advice: `versions` needs no order. So a process that is late, stopped or killed
-//! at the head of the line delays those behind it for a moment, after which the next one goes on. One
-//! that only lacks a CPU is not overtaken so soon: then it would have to compete for the CPUs with all
-//! that have lost their patience.
+//! at the head of the line delays those behind it for a moment, after which the next one goes on.
+//! One that only lacks a CPU is not overtaken so soon: then it would have to compete for the CPUs
+//! with all that have lost their patience.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;

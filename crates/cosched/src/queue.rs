@@ -5,9 +5,10 @@
 //! shared word counts. So however many there are, a change of the table wakes one of each user, and
 //! a job that leaves the queue the next one, and a few others for a comparison.
 //!
-//! The words may be too small if a process was killed after its change of the table. And of a killed
-//! job the table knows only when another process looks. So each looks from time to time, those at
-//! the end of the queue more seldom: the first one after all jobs, and the others after that one.
+//! The words may be too small if a process was killed after its change of the table. And of a
+//! killed job the table knows only when another process looks. So each looks from time to time,
+//! those at the end of the queue more seldom: the first one after all jobs, and the others after
+//! that one.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;

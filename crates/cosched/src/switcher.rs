@@ -97,8 +97,8 @@ impl Switcher {
         failed.map_or(Ok(skew), Err)
     }
 
-    /// Makes ready for the switch at this time, if it is known. To look for the CPU and to move there
-    /// takes longer than all the rest of a switch.
+    /// Makes ready for the switch at this time, if it is known. To look for the CPU and to move
+    /// there takes longer than all the rest of a switch.
     pub(crate) fn prepare(&mut self, state: &State, boundary: Option<Instant>) {
         self.go_to(boundary.and_then(|boundary| self.last_thread(state, boundary)));
     }

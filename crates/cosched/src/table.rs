@@ -318,8 +318,8 @@ impl Table {
         }
     }
 
-    /// Wakes those that a change concerns: agents, jobs that have left the queue, and those that are
-    /// the first ones now.
+    /// Wakes those that a change concerns: agents, jobs that have left the queue, and those that
+    /// are the first ones now.
     fn announce(&self, before: &State, after: &State) {
         if !after.differs_in_queue_alone(before) {
             self.page.wake();

@@ -29,11 +29,11 @@
 //!
 //! # Turns
 //!
-//! Where parallel jobs take turns, a thread waits for threads that run in the same turns as it does.
-//! So out of its turn it blocks at once by every rule: it would only take time from another job. A
-//! team sleeps until its turn even if all have arrived, since it would go on otherwise. Where it is
-//! unknown which threads will come, as at a lock, a block ends as it always does. Only a rule that
-//! spins or yields after a block is asked again when the turn may have come
+//! Where parallel jobs take turns, a thread waits for threads that run in the same turns as it
+//! does. So out of its turn it blocks at once by every rule: it would only take time from another
+//! job. A team sleeps until its turn even if all have arrived, since it would go on otherwise.
+//! Where it is unknown which threads will come, as at a lock, a block ends as it always does. Only
+//! a rule that spins or yields after a block is asked again when the turn may have come
 //! ([`Waiter::spins_after_block`]).
 //!
 //! # Memory

@@ -237,8 +237,8 @@ pub fn is_ignored(number: i32) -> bool {
     PreviousHandler::of(number).is_ignored()
 }
 
-/// Whether a process neither ignores a signal nor has a handler for it. Returns false if the process
-/// is gone or `/proc` does not say.
+/// Whether a process neither ignores a signal nor has a handler for it. Returns false if the
+/// process is gone or `/proc` does not say.
 pub fn has_default_action(process: Pid, number: i32) -> bool {
     let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())) else {
         return false;

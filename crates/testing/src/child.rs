@@ -213,8 +213,8 @@ impl Child {
         self.finish_with_cpu_time().0
     }
 
-    /// As [`Child::finish`], with the CPU time of the child and its descendants, in steps of 10 ms and
-    /// without descendants that others reaped.
+    /// As [`Child::finish`], with the CPU time of the child and its descendants, in steps of 10 ms
+    /// and without descendants that others reaped.
     pub fn finish_with_cpu_time(mut self) -> (Output, Duration) {
         drop(self.child.stdin.take());
         let deadline = self.deadline();

@@ -36,8 +36,8 @@ pub fn state(pid: u32) -> Option<char> {
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
-/// The CPU time of a process and of the descendants that it and they have reaped, in steps of 10 ms.
-/// Zero if there is no such process.
+/// The CPU time of a process and of the descendants that it and they have reaped, in steps of 10
+/// ms. Zero if there is no such process.
 pub fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // After the name, which may contain anything: the third field and those after it. The times are

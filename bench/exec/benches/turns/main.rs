@@ -1,7 +1,7 @@
 //! The cost of turns: starting and ending a job, switching, and what other programs notice.
 //!
-//! `cargo bench -p rowlock-bench-exec --bench turns` takes about twenty minutes. The machine should be
-//! idle otherwise. Each round has every case once, so that they alternate.
+//! `cargo bench -p rowlock-bench-exec --bench turns` takes about twenty minutes. The machine should
+//! be idle otherwise. Each round has every case once, so that they alternate.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::collections::BTreeMap;

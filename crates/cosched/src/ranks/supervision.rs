@@ -248,8 +248,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Waits until all ranks have stopped by this signal, but not long. Returns false if the job was
-    /// continued meanwhile.
+    /// Waits until all ranks have stopped by this signal, but not long. Returns false if the job
+    /// was continued meanwhile.
     fn wait_for_stops(&mut self, number: i32) -> io::Result<bool> {
         let deadline = Instant::now() + STOP_TIME;
         loop {

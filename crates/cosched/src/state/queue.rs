@@ -97,8 +97,8 @@ impl State {
     }
 
     /// Releases the jobs whose agents are not alive, and returns them: those that have started, and
-    /// those in the queue behind which a living one would be the first. Others delay none, and there
-    /// may be thousands.
+    /// those in the queue behind which a living one would be the first. Others delay none, and
+    /// there may be thousands.
     pub(crate) fn release_ended(
         &mut self,
         is_alive: impl Fn(Identity) -> bool,

@@ -13,8 +13,8 @@
 //! waits at all.
 //!
 //! A job that polls for a while before it blocks is taken for one that spins as long as its turns
-//! keep it from blocking. If they do so only in part, or it takes none, it is tried whether it needs
-//! them: see `turn_trial`.
+//! keep it from blocking. If they do so only in part, or it takes none, it is tried whether it
+//! needs them: see `turn_trial`.
 
 use crate::units::Span;
 

@@ -164,7 +164,8 @@ mod tests {
     use super::*;
     use Class::{Blocks, Computes, Spins, Unknown};
 
-    /// Two threads in an interval of 100 ms in which they have run for so long and blocked so often.
+    /// Two threads in an interval of 100 ms in which they have run for so long and blocked so
+    /// often.
     fn counters(millis: u64, blocks: u64) -> IntervalCounters {
         let ran = Span::from_millis(millis);
         IntervalCounters { ran, spun: ran, blocks, threads: 2 }
