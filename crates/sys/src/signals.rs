@@ -237,19 +237,6 @@ pub fn is_ignored(number: i32) -> bool {
     PreviousHandler::of(number).is_ignored()
 }
 
-/// Whether a process neither ignores a signal nor has a handler for it. Returns false if the
-/// process is gone or `/proc` does not say.
-pub fn has_default_action(process: Pid, number: i32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())) else {
-        return false;
-    };
-    let is_in = |name: &str| {
-        let set = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
-        set.and_then(|set| u64::from_str_radix(set, 16).ok()).map(|set| set >> (number - 1) & 1 == 1)
-    };
-    ["SigIgn", "SigCgt"].map(is_in) == [Some(false); 2]
-}
-
 /// Starts the child of `command` with the default disposition of every signal and none blocked.
 ///
 /// Otherwise a child inherits ignored signals, as under `nohup` or in the background.
@@ -315,25 +302,6 @@ mod tests {
     /// Runs a test in a thread of its own, on which signals are blocked and to which they are sent.
     fn alone(test: impl FnOnce() + Send) {
         std::thread::scope(|scope| scope.spawn(test).join().unwrap());
-    }
-
-    #[test]
-    fn a_process_that_ignores_or_handles_a_signal_has_no_default_action() {
-        use std::io::{BufRead, BufReader};
-        use std::process::Stdio;
-
-        for (trap, expected) in [("trap - TSTP", true), ("trap '' TSTP", false), ("trap : TSTP", false)] {
-            let mut command = Command::new("sh");
-            command.args(["-c", &format!("{trap}; echo ready; read line")]);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            restore_defaults_in(&mut command);
-            let mut child = command.spawn().unwrap();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-            assert_eq!(has_default_action(Pid::from_child(&child), libc::SIGTSTP), expected, "{trap}");
-            drop(child.stdin.take());
-            child.wait().unwrap();
-            assert!(!has_default_action(Pid::from_child(&child), libc::SIGTSTP), "it is gone");
-        }
     }
 
     fn raise(number: i32) {

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal as Number;
 use sys::alarm::Alarm;
-use sys::signals::{STOPS, Signal, has_default_action, is_ignored, send, take};
+use sys::signals::{STOPS, Signal, is_ignored, send, take};
 
 use super::Ranks;
 
@@ -259,11 +259,9 @@ impl Ranks {
             }
             match self.signals.next_until(deadline)? {
                 None => {
+                    // If the signal is still pending there, this is the same one.
                     for rank in self.running().filter(|rank| !rank.has_stopped) {
-                        let id = rank.process.id();
-                        if has_default_action(id, number) {
-                            let _ = send(id, number);
-                        }
+                        let _ = send(rank.process.id(), number);
                     }
                     return Ok(true);
                 }
