@@ -112,6 +112,9 @@ fn main() -> anyhow::Result<()> {
     // Other users run the program as well.
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
     let team = compile("coscheduling/team.c", folder.path())?;
+    let copy = folder.path().join("rowlock");
+    #[expect(clippy::disallowed_methods, reason = "it is in a new folder")]
+    std::fs::copy(&rowlock, &copy)?;
     let arms = if arguments.arms.is_empty() { Arm::value_variants() } else { &arguments.arms[..] };
     let named = |names: &[String]| names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>();
     let (meet, mixes) = (named(&arguments.meet), named(&arguments.mixes));
@@ -123,7 +126,8 @@ fn main() -> anyhow::Result<()> {
         for &grain in &arguments.grains {
             let longest =
                 kinds.iter().copied().map(period).collect::<anyhow::Result<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
-            let run = Run { rowlock: &rowlock, team: &team, grain, seconds: arguments.seconds.max(4.0 * longest) };
+            let (rowlock, seconds) = (Path::new(&rowlock), arguments.seconds.max(4.0 * longest));
+            let run = Run { rowlock, copy: &copy, team: &team, grain, seconds };
             let mut found = vec![Vec::new(); arms.len()];
             for _ in 0..arguments.repetitions {
                 let alone = |&kind| Ok((kind, run.meetings(Arm::Plain, &[kind])?.remove(0)));
@@ -158,7 +162,9 @@ fn work(meetings: &[f64], alone: &[f64]) -> f64 {
 }
 
 struct Run<'a> {
-    rowlock: &'a str,
+    rowlock: &'a Path,
+    /// The same where every user may execute it.
+    copy: &'a Path,
     team: &'a Path,
     grain: f64,
     seconds: f64,
@@ -173,10 +179,12 @@ impl Run<'_> {
             let mut command = match arm.words() {
                 [] => Command::new(self.team),
                 words => {
-                    let mut command = Command::new(self.rowlock);
+                    let is_nobody = arm == Arm::PrunUnprivileged && rustix::process::geteuid().is_root();
+                    let mut command = Command::new(if is_nobody { self.copy } else { self.rowlock });
                     command.args(words).arg(self.team);
-                    if arm == Arm::PrunUnprivileged && rustix::process::geteuid().is_root() {
-                        command.uid(NOBODY).gid(NOBODY);
+                    if is_nobody {
+                        // It may have no right to this folder.
+                        command.uid(NOBODY).gid(NOBODY).current_dir("/");
                     }
                     command
                 }
