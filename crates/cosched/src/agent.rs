@@ -421,7 +421,7 @@ impl<'a> Watch<'a> {
             return Ok(None);
         }
         let place = state.jobs().position(|(job, _)| job == self.shared.job).unwrap_or(0) as u64;
-        // The first one mostly switches.
+        // The agent of the first job usually makes the switch.
         self.switcher.prepare(&state, boundary.filter(|_| place == 0));
         let stagger = Span::from_nanos(STAGGER.as_nanos().saturating_mul(place)).min(LONGEST_STAGGER);
         let latest = now + longest_sleep(&state);

@@ -71,7 +71,7 @@ impl TurnUse {
         processes: impl IntoIterator<Item = Identity>,
     ) -> Option<TurnEnd> {
         if !state.facts(job).is_some_and(|facts| facts.takes_turns()) {
-            // Its turns of earlier say nothing of those to come.
+            // Earlier turns say nothing about later ones.
             self.idling = Idling::default();
         }
         if self.runs {

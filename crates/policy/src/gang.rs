@@ -18,7 +18,7 @@
 //!   "Dynamic Coscheduling on Workstation Clusters", 1998).
 //! * `cellos` (sections 2 and 4.1) and `original`, the first scheduler of AP/Linux (section 2), are
 //!   what the paper compares itself with.
-//! * `adaptive` is our own: *jobs that block are never gang-scheduled*. Jobs that wait by spinning
+//! * `adaptive` is our own: *jobs that block are not gang-scheduled*. Jobs that wait by spinning
 //!   need the other ranks to run at the same time, and while they spin, no other job can use their
 //!   CPU. So they take turns, and the others are stopped. Jobs that block leave their CPU to
 //!   others, which a turn can only disturb. So they run at any time, beside the active job. A job

@@ -103,7 +103,7 @@ impl Arm {
 }
 
 /// The number of a user and a group without rights.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED: u32 = 65_534;
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
@@ -179,12 +179,12 @@ impl Run<'_> {
             let mut command = match arm.words() {
                 [] => Command::new(self.team),
                 words => {
-                    let is_nobody = arm == Arm::PrunUnprivileged && rustix::process::geteuid().is_root();
-                    let mut command = Command::new(if is_nobody { self.copy } else { self.rowlock });
+                    let is_unprivileged = arm == Arm::PrunUnprivileged && rustix::process::geteuid().is_root();
+                    let mut command = Command::new(if is_unprivileged { self.copy } else { self.rowlock });
                     command.args(words).arg(self.team);
-                    if is_nobody {
+                    if is_unprivileged {
                         // It may have no right to this folder.
-                        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+                        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED).current_dir("/");
                     }
                     command
                 }

@@ -259,7 +259,7 @@ impl Ranks {
             }
             match self.signals.next_until(deadline)? {
                 None => {
-                    // If the signal is still pending there, this is the same one.
+                    // A signal that is still pending does not arrive twice.
                     for rank in self.running().filter(|rank| !rank.has_stopped) {
                         let _ = send(rank.process.id(), number);
                     }
