@@ -100,14 +100,14 @@ impl Page {
     /// `deadline`, or for any other reason.
     pub(crate) fn wait_for_queue(&self, left: u32, job: JobId, deadline: Instant) {
         let deadline = Some(Duration::from_nanos(deadline.as_nanos()));
-        futex::wait_as(&*self.left_queue, left, deadline, Scope::Shared, bit(job));
+        futex::wait_bitset(&*self.left_queue, left, deadline, Scope::Shared, bit(job));
     }
 
     /// Counts jobs that have left the queue, and wakes those that this concerns, and some others.
     pub(crate) fn leave_queue(&self, jobs: u32, concerned: impl IntoIterator<Item = JobId>) {
         self.left_queue.fetch_add(jobs, SeqCst);
         if let Some(bits) = concerned.into_iter().map(bit).reduce(|one, other| one | other) {
-            futex::wake_those(&*self.left_queue, u32::MAX, Scope::Shared, bits);
+            futex::wake_bitset(&*self.left_queue, u32::MAX, Scope::Shared, bits);
         }
     }
 

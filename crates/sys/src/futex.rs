@@ -86,11 +86,11 @@ impl FutexWord for AtomicU64 {
 ///
 /// Implies no memory ordering: the load of the word by the caller must provide it.
 pub fn wait(word: &impl FutexWord, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
-    wait_as(word, expected, deadline, scope, NonZeroU32::MAX)
+    wait_bitset(word, expected, deadline, scope, NonZeroU32::MAX)
 }
 
-/// As [`wait`], until woken by [`wake`], or by [`wake_those`] with any of these bits.
-pub fn wait_as(
+/// As [`wait`], until woken by [`wake`], or by [`wake_bitset`] with any of these bits.
+pub fn wait_bitset(
     word: &impl FutexWord,
     expected: u32,
     deadline: Option<Duration>,
@@ -114,11 +114,11 @@ pub fn wait_as(
 
 /// Wakes at most `count` of the threads that wait on `word`. Returns the number of woken ones.
 pub fn wake(word: &impl FutexWord, count: u32, scope: Scope) -> u32 {
-    wake_those(word, count, scope, NonZeroU32::MAX)
+    wake_bitset(word, count, scope, NonZeroU32::MAX)
 }
 
-/// As [`wake`], of the threads that wait [as](wait_as) any of these bits, or without bits.
-pub fn wake_those(word: &impl FutexWord, count: u32, scope: Scope, bits: NonZeroU32) -> u32 {
+/// As [`wake`], of the threads that wait by [`wait`], or by [`wait_bitset`] with any of these bits.
+pub fn wake_bitset(word: &impl FutexWord, count: u32, scope: Scope, bits: NonZeroU32) -> u32 {
     // The kernel reads the count as signed, and treats a negative one as one.
     let count = count.min(i32::MAX as u32);
     // SAFETY: as above.
@@ -178,13 +178,13 @@ mod tests {
         let word = AtomicU32::new(0);
         let [own, other] = [0b101, 0b010].map(|bits| NonZeroU32::new(bits).unwrap());
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| wait_as(&word, 0, None, Scope::Shared, own));
+            let sleeper = scope.spawn(|| wait_bitset(&word, 0, None, Scope::Shared, own));
             // It falls asleep meanwhile.
             for _ in 0..1_000 {
-                assert_eq!(wake_those(&word, 1, Scope::Shared, other), 0);
+                assert_eq!(wake_bitset(&word, 1, Scope::Shared, other), 0);
                 std::thread::yield_now();
             }
-            while !sleeper.is_finished() && wake_those(&word, 1, Scope::Shared, own) == 0 {
+            while !sleeper.is_finished() && wake_bitset(&word, 1, Scope::Shared, own) == 0 {
                 std::thread::yield_now();
             }
             assert_eq!(sleeper.join().unwrap(), WaitResult::Woken);
