@@ -150,7 +150,7 @@ impl Agent {
         // One that comes as soon as the job is in the table must end the wait, too.
         let requests = queue::catch_requests()?;
         let before = table.page().departures();
-        let job = table.update_in_line(|state, now| {
+        let job = table.update_serialized(|state, now| {
             let entering = entering(state);
             state.enter(&entering, now).map_err(AgentError::from)
         })?;
@@ -169,7 +169,7 @@ impl Agent {
             Ok::<_, AgentError>((stop, lower, table.processes(job).map_err(AgentError::Processes)?))
         };
         let (stop, lower, list) = begin().inspect_err(|_| {
-            let _ = table.update_in_line(|state, now| state.release(job, now).map_err(AgentError::from));
+            let _ = table.update_serialized(|state, now| state.release(job, now).map_err(AgentError::from));
         })?;
         let shared = Shared { table, job, list, is_ending: AtomicBool::new(false), failed: Mutex::new(None) };
         Ok(Agent { shared: Arc::new(shared), thread: None, adopted: None, stop, lower })
@@ -289,7 +289,8 @@ impl Agent {
         if shared.is_ending.swap(true, SeqCst) {
             return Ok(());
         }
-        let left = shared.table.update_in_line(|state, now| state.release(shared.job, now).map_err(AgentError::from));
+        let left =
+            shared.table.update_serialized(|state, now| state.release(shared.job, now).map_err(AgentError::from));
         shared.table.remove_processes(shared.job);
         if let Some(thread) = self.thread.take() {
             // The change wakes it. If there is none, it wakes after a second at the latest.

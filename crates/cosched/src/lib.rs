@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 
 mod adoption;
+mod advisory_lock;
 mod agent;
 mod behaviour;
 pub mod claim;
 mod clock;
 mod hint;
-mod line;
 mod lowering;
 mod mechanisms;
 mod memory;

@@ -10,8 +10,8 @@ use policy::{Instant, JobId, Span};
 use sys::futex::{self, Scope};
 use sys::shared_memory::{Mapping, View};
 
+use crate::advisory_lock::AdvisoryLock;
 use crate::claim::Claims;
-use crate::line::Line;
 
 /// The length of the file with the page, in bytes.
 pub(crate) const LENGTH: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -29,7 +29,7 @@ const WORDS: usize = DELAY + Moments::SUMS;
 const CHANGES: usize = WORDS * size_of::<u64>();
 const LEFT_QUEUE: usize = CHANGES + size_of::<u32>();
 const ENDED: usize = LEFT_QUEUE + size_of::<u32>();
-const LINE: usize = ENDED + size_of::<u32>();
+const LOCK: usize = ENDED + size_of::<u32>();
 
 /// The words that all agents share.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Page {
     left_queue: View<AtomicU32>,
     /// Counts the jobs that have left the table, for the first ones in the queue.
     ended: View<AtomicU32>,
-    line: View<AtomicU32>,
+    lock: View<AtomicU32>,
 }
 
 impl Page {
@@ -52,7 +52,7 @@ impl Page {
             changes: mapping.get(CHANGES)?,
             left_queue: mapping.get(LEFT_QUEUE)?,
             ended: mapping.get(ENDED)?,
-            line: mapping.get(LINE)?,
+            lock: mapping.get(LOCK)?,
         })
     }
 
@@ -123,9 +123,9 @@ impl Page {
         futex::wake(&*self.ended, u32::MAX, Scope::Shared);
     }
 
-    /// The line of those that enter or leave.
-    pub(crate) fn line(&self) -> Line<'_> {
-        Line(&self.line)
+    /// The lock of those that enter or leave.
+    pub(crate) fn lock(&self) -> AdvisoryLock<'_> {
+        AdvisoryLock(&self.lock)
     }
 
     /// How late switches began after their boundaries.

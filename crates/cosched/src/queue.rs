@@ -101,7 +101,7 @@ pub(crate) fn wait(
             };
             is_asked.store(true, SeqCst);
             // This wakes the thread, which finds that the job is gone.
-            if table.update_in_line(|state, now| state.release(job, now).map_err(AgentError::from)).is_err() {
+            if table.update_serialized(|state, now| state.release(job, now).map_err(AgentError::from)).is_err() {
                 table.page().leave_queue(1, [job]);
                 table.page().end(1);
             }

@@ -272,16 +272,16 @@ impl Table {
         known.clone().ok_or_else(|| self.damaged("it has no version"))
     }
 
-    /// Changes the table as [`update`](Self::update), in its turn among all that do this: for
-    /// changes that hundreds of processes can make at once. Blocks until then.
+    /// Changes the table as [`update`](Self::update), one process after another: for changes that
+    /// hundreds of them can make at once. Blocks until the others have made theirs.
     ///
     /// # Errors
     /// As [`update`](Self::update).
-    pub(crate) fn update_in_line<T, E>(&self, change: impl Fn(&mut State, Instant) -> Result<T, E>) -> Result<T, E>
+    pub(crate) fn update_serialized<T, E>(&self, change: impl Fn(&mut State, Instant) -> Result<T, E>) -> Result<T, E>
     where
         E: From<TableError> + From<StateError>,
     {
-        let _head = self.page.line().stand();
+        let _guard = self.page.lock().acquire();
         self.update(change)
     }
 

@@ -206,10 +206,11 @@ fn a_change_in_the_queue_alone_wakes_no_agent_and_each_departure_is_counted() {
         let departures = table.page.departures();
         (table.page.changes(), departures.from_queue, departures.from_table)
     };
-    let release = |job| table.update_in_line(|state, now| state.release(job, now).map_err(AgentError::from)).unwrap();
+    let release =
+        |job| table.update_serialized(|state, now| state.release(job, now).map_err(AgentError::from)).unwrap();
     let running = enter(&table, "runs");
     let waiting = Entering { waits_for_cells: true, ..entering("waits", Identity::own()) };
-    let wait = || table.update_in_line(|state, now| state.enter(&waiting, now).map_err(AgentError::from)).unwrap();
+    let wait = || table.update_serialized(|state, now| state.enter(&waiting, now).map_err(AgentError::from)).unwrap();
     assert_eq!(counted(), (1, 0, 0));
     let jobs = [0; 3].map(|_| wait());
     release(jobs[1]);

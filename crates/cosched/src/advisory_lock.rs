@@ -1,10 +1,10 @@
-//! The line of processes that enter or leave a table, which may be hundreds at once: they change it
-//! one after another. Otherwise each would repeat its change whenever another was faster.
+//! An advisory lock for processes that enter or leave a table, which may be hundreds at once: they
+//! change it one after another. Otherwise each would repeat its change whenever another was faster.
 //!
-//! The line is only advice: `versions` needs no order. So a process that is late, stopped or killed
-//! at the head of the line delays those behind it for a moment, after which the next one goes on.
-//! One that only lacks a CPU is not overtaken so soon: then it would have to compete for the CPUs
-//! with all that have lost their patience.
+//! The lock is only advice: `versions` needs no order. So an owner that is late, stopped or killed
+//! delays the others for a moment, after which the next one takes the lock from it. An owner that
+//! only lacks a CPU keeps it for longer: otherwise it would have to compete for the CPUs with all
+//! that have lost their patience.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
@@ -16,30 +16,30 @@ use sys::identity::{Identity, Stat};
 
 use crate::clock;
 
-/// How long a process at the head keeps the others waiting if it is stopped or has ended.
+/// How long an owner keeps the others waiting if it is stopped or has ended.
 const PATIENCE: Span = Span::from_millis(250);
 /// How long it does so in any case.
 const LONGEST: Span = Span::from_millis(5_000);
 /// The bits for the id of a process.
 const PROCESS: u32 = (1 << 22) - 1;
 
-/// A word with the process that is at the head, below a number that distinguishes its times there.
-/// Zero if none is.
+/// A word with the process that owns the lock, below a number that distinguishes its acquisitions.
+/// Zero if the lock is free.
 #[derive(Debug)]
-pub(crate) struct Line<'a>(pub(crate) &'a AtomicU32);
+pub(crate) struct AdvisoryLock<'a>(pub(crate) &'a AtomicU32);
 
-/// The head of the line, until it is dropped.
+/// Releases the lock when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Head<'a> {
+pub(crate) struct Guard<'a> {
     word: &'a AtomicU32,
     own: u32,
 }
 
-impl<'a> Line<'a> {
-    /// Blocks until no other process is at the head, or one has been there for too long.
-    pub(crate) fn stand(self) -> Head<'a> {
+impl<'a> AdvisoryLock<'a> {
+    /// Blocks until no other process owns the lock, or one has owned it for too long.
+    pub(crate) fn acquire(self) -> Guard<'a> {
         static TIMES: AtomicU32 = AtomicU32::new(0);
-        let Line(word) = self;
+        let AdvisoryLock(word) = self;
         let own = TIMES.fetch_add(1, SeqCst) << PROCESS.count_ones() | Identity::own().pid & PROCESS;
         let mut seen: Option<(u32, Instant)> = None;
         loop {
@@ -48,7 +48,7 @@ impl<'a> Line<'a> {
             seen = Some((head, first));
             if head == 0 || is_overdue(head & PROCESS, now.since(first)) {
                 if word.compare_exchange(head, own, SeqCst, SeqCst).is_ok() {
-                    return Head { word, own };
+                    return Guard { word, own };
                 }
                 continue;
             }
@@ -57,15 +57,15 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Whether a process that has been at the head for this time is not to be waited for.
+/// Whether the others need not wait for a process that has owned the lock for this time.
 fn is_overdue(process: u32, time: Span) -> bool {
     let is_stopped = || Stat::of(process).is_none_or(|stat| stat.has_ended() || matches!(stat.state, b'T' | b't'));
     time >= LONGEST || time >= PATIENCE && is_stopped()
 }
 
-impl Drop for Head<'_> {
+impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        // If it was too long at the head, another one is there.
+        // If it has owned the lock for too long, another process may own it.
         if self.word.compare_exchange(self.own, 0, SeqCst, SeqCst).is_ok() {
             futex::wake(self.word, 1, Scope::Shared);
         }
@@ -82,7 +82,7 @@ mod tests {
         let (word, at_head, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let come = || {
             for _ in 0..EACH {
-                let head = Line(&word).stand();
+                let head = AdvisoryLock(&word).acquire();
                 at_head.fetch_add(1, SeqCst);
                 std::thread::yield_now();
                 assert_eq!(at_head.fetch_sub(1, SeqCst), 1);
@@ -98,7 +98,7 @@ mod tests {
     fn one_that_has_ended_at_the_head_is_overtaken_and_one_that_lives_later() {
         let ended = PROCESS;
         let word = AtomicU32::new(ended);
-        let next = Line(&word).stand();
+        let next = AdvisoryLock(&word).acquire();
         assert_eq!(word.load(SeqCst), next.own);
         let own = Identity::own().pid;
         assert!(is_overdue(ended, PATIENCE) && !is_overdue(own, PATIENCE) && is_overdue(own, LONGEST));
@@ -107,9 +107,9 @@ mod tests {
     #[test]
     fn one_that_was_overtaken_does_not_end_the_time_of_the_next() {
         let word = AtomicU32::new(0);
-        let late = Line(&word).stand();
+        let late = AdvisoryLock(&word).acquire();
         word.store(0, SeqCst);
-        let next = Line(&word).stand();
+        let next = AdvisoryLock(&word).acquire();
         drop(late);
         assert_eq!(word.load(SeqCst), next.own);
         drop(next);
