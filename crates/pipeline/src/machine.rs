@@ -7,9 +7,8 @@ use policy::priority::MachineObservation;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use sys::block_device::BlockDevice;
-use sys::cgroups::has_a_cpu_share;
 use sys::pressure::{Resource, some};
-use sys::scheduling::is_grouped_by_session;
+use sys::task_group::TaskGroup;
 use sys::traffic::Traffic;
 
 use crate::interval::span;
@@ -81,10 +80,10 @@ pub enum NiceScope {
 
 impl NiceScope {
     fn current() -> NiceScope {
-        match is_grouped_by_session() {
-            _ if has_a_cpu_share() => NiceScope::ControlGroup,
-            Some(true) => NiceScope::Session,
-            Some(false) | None => NiceScope::Machine,
+        match TaskGroup::of(std::process::id()) {
+            Some(TaskGroup::Group(_)) => NiceScope::ControlGroup,
+            Some(TaskGroup::Session(_)) => NiceScope::Session,
+            Some(TaskGroup::Root) | None => NiceScope::Machine,
         }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A nice value, `SCHED_IDLE` or the weight of a control group says nothing to threads of other
 //! task groups. A control group with a CPU share of its own is one. Outside of these, each session
-//! is one (autogroup), unless that is switched off.
+//! is one (autogroup), unless that is switched off. Processes that descend from none of a session,
+//! such as those of a container or a virtual machine whose first process calls no `setsid`, are in
+//! the outermost one.
 
 use std::fmt;
 use std::fs;
@@ -30,7 +32,7 @@ impl TaskGroup {
         match Hierarchy::of_cpus(&hierarchies).and_then(Hierarchy::cpu_share) {
             Some(folder) => Some(TaskGroup::Group(folder.to_owned())),
             None if is_grouped_by_session() == Some(true) => {
-                session(&fs::read_to_string(format!("/proc/{pid}/autogroup")).ok()?).map(TaskGroup::Session)
+                Some(of_session(&fs::read_to_string(format!("/proc/{pid}/autogroup")).ok()?))
             }
             None => Some(TaskGroup::Root),
         }
@@ -48,9 +50,13 @@ impl fmt::Display for TaskGroup {
     }
 }
 
-/// The name in a file such as `/autogroup-94 nice 0`.
-fn session(text: &str) -> Option<String> {
-    text.split_ascii_whitespace().next().map(str::to_owned)
+/// The task group that a file such as `/autogroup-94 nice 0` names. The file of a process of the
+/// outermost one is empty.
+fn of_session(text: &str) -> TaskGroup {
+    match text.split_ascii_whitespace().next() {
+        Some(name) => TaskGroup::Session(name.to_owned()),
+        None => TaskGroup::Root,
+    }
 }
 
 #[cfg(test)]
@@ -60,15 +66,15 @@ mod tests {
     #[test]
     fn a_child_is_in_the_task_group_of_its_parent_and_a_new_session_in_another_one() {
         let own = TaskGroup::of(std::process::id()).unwrap();
-        let is_of_a_session = is_grouped_by_session() == Some(true) && !crate::cgroups::has_a_cpu_share();
-        assert_eq!(matches!(own, TaskGroup::Session(_)), is_of_a_session);
         let child = testing::Child::start(testing::command("sleep").arg("1000"));
         assert_eq!(TaskGroup::of(child.id()), Some(own.clone()));
         let script = "exec setsid sh -c 'echo ready; read word'";
         let mut apart = testing::Child::start_piped(testing::command("sh").args(["-c", script]));
         apart.read_line();
-        let is_same = TaskGroup::of(apart.id()).unwrap() == own;
-        assert_eq!(is_same, !is_of_a_session);
+        let apart = TaskGroup::of(apart.id()).unwrap();
+        let has_sessions = is_grouped_by_session() == Some(true) && !crate::cgroups::has_a_cpu_share();
+        assert_eq!(matches!(apart, TaskGroup::Session(_)), has_sessions);
+        assert_eq!(apart != own, has_sessions);
     }
 
     #[test]
@@ -79,7 +85,11 @@ mod tests {
 
     #[test]
     fn a_session_is_known_by_the_name_of_its_group() {
-        assert_eq!(session("/autogroup-94 nice 0\n").as_deref(), Some("/autogroup-94"));
-        assert_eq!(session(""), None);
+        assert_eq!(of_session("/autogroup-94 nice 0\n"), TaskGroup::Session("/autogroup-94".to_owned()));
+    }
+
+    #[test]
+    fn a_process_outside_of_all_sessions_is_in_the_outermost_task_group() {
+        assert_eq!(of_session(""), TaskGroup::Root);
     }
 }
