@@ -46,7 +46,7 @@ impl Table {
         json(&output)["jobs"].as_array().unwrap().clone()
     }
 
-    /// Nothing is left of the table.
+    /// Nothing is left of the table, nor of records of keepers, which lie beside it in some tests.
     #[track_caller]
     pub(crate) fn expect_gone(&self) {
         let folders = || std::fs::read_dir(self.place()).unwrap().map(|entry| entry.unwrap().path());
@@ -54,7 +54,8 @@ impl Table {
         let deadline = std::time::Instant::now() + testing::child::limit();
         while let Some(table) = left() {
             let files = || std::fs::read_dir(&table).into_iter().flatten().flatten().map(|file| file.file_name());
-            assert!(std::time::Instant::now() < deadline, "the table stays: {:?}", files().collect::<Vec<_>>());
+            let is_over = std::time::Instant::now() >= deadline;
+            assert!(!is_over, "{} stays: {:?}", table.display(), files().collect::<Vec<_>>());
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }
