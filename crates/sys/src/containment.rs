@@ -28,6 +28,7 @@
 mod group;
 mod job_group;
 mod keeper;
+mod patience;
 mod record;
 mod successor;
 

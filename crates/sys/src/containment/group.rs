@@ -45,6 +45,7 @@ use rustix::io::Errno;
 use super::keeper::read_at;
 use crate::cgroups::Hierarchy;
 use crate::files::{Folder, write_control_at};
+use crate::identity::Stat;
 
 /// The prefix of the names of our groups.
 const PREFIX: &str = "rowlock-program-";
@@ -88,6 +89,15 @@ impl Group {
     /// The path of the group around it.
     pub(super) fn path_around(&self) -> impl Display {
         self.around.path().display()
+    }
+
+    /// Whether a process in the group needs only a CPU to end, if all are killed. Those in groups
+    /// within it do not count.
+    pub(super) fn waits_for_cpu(&self) -> bool {
+        let processes = self.around.path().join(&*self.name.to_string_lossy()).join("cgroup.procs");
+        let processes = fs::read_to_string(processes).unwrap_or_default();
+        let mut processes = processes.lines().filter_map(|id| id.parse().ok());
+        processes.any(|id| Stat::of(id).is_some_and(|stat| stat.waits_for_cpu()))
     }
 
     /// Whether this process is in the group.

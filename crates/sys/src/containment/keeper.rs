@@ -35,18 +35,13 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Manner;
 use super::group::Group;
 use super::job_group::Entrance;
+use super::patience::Patience;
 use super::record::Record;
 use crate::identity::Stat;
 use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
 
 /// The time between the request to end and SIGKILL, in nanoseconds.
 const GRACE: i64 = 1_000_000_000;
-/// The time in which descendants must die of SIGKILL, in nanoseconds. They need little of it,
-/// except in an uninterruptible system call, or as another user's process.
-const KILL_TIMEOUT: i64 = 5_000_000_000;
-/// The same if they wait for a CPU, because of other load, or if nothing waits for the keeper,
-/// because the starter has ended.
-const LONGEST_KILL_TIMEOUT: i64 = 120_000_000_000;
 /// The time between two rounds of killing.
 const ROUND: i64 = 1_000_000;
 pub(super) const NANOS: i64 = 1_000_000_000;
@@ -313,17 +308,18 @@ impl Keeper<'_> {
     /// it repeats until there are none. Returns whether that is so.
     fn kill_descendants(&mut self) -> bool {
         let begun = now();
-        let mut deadline = begun + KILL_TIMEOUT;
+        let mut patience = Patience::new(begun);
+        let mut round = begun;
         while self.reap() || !self.group.is_none_or(Group::remove) {
-            if now() > deadline {
-                return false;
-            }
             self.group.inspect(|group| group.kill());
-            if kill_children() || getppid() != Some(self.starter) {
-                deadline = (now() + KILL_TIMEOUT).min(begun + LONGEST_KILL_TIMEOUT);
+            // If the starter has ended, nothing waits for this process.
+            let is_ending = kill_children() || getppid() != Some(self.starter);
+            if patience.is_over(round, now(), is_ending) {
+                return false;
             }
             // Each round reads all of `/proc`. The end of a child ends the sleep.
             self.sleep(ROUND.max((now() - begun) / 50));
+            round = now();
         }
         true
     }

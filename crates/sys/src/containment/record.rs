@@ -24,7 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, Mode, fstat, unlinkat};
 use rustix::io::Errno;
@@ -32,6 +32,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidf
 
 use super::group::Group;
 use super::job_group::{JobGroup, release_abandoned};
+use super::keeper::now;
+use super::patience::{Patience, TIMEOUT};
 use crate::files::{Folder, create_locked, lock_leftover, some_name, temporary_folder};
 use crate::identity::Stat;
 
@@ -42,10 +44,7 @@ const PREFIX: &str = ".rowlock-record-";
 /// The longest record.
 const LONGEST: u64 = 256 + libc::PATH_MAX as u64;
 
-/// How long processes may take to end if they do not wait for a CPU, how long at all, and the time
-/// between two rounds of killing.
-const TIMEOUT: Duration = Duration::from_secs(5);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// The time between two rounds of killing.
 const ROUND: Duration = Duration::from_millis(2);
 
 /// The record that a keeper will create.
@@ -148,13 +147,16 @@ fn end_group(group: &Group) -> bool {
         // It is left over itself. Only a start from elsewhere can end all.
         return false;
     }
-    let deadline = Instant::now() + TIMEOUT;
+    let mut patience = Patience::new(now());
+    let mut round = now();
     while !group.remove() {
-        if Instant::now() > deadline {
+        group.kill();
+        let is_ending = group.waits_for_cpu();
+        if patience.is_over(round, now(), is_ending) {
             return false;
         }
-        group.kill();
         sleep(ROUND);
+        round = now();
     }
     true
 }
@@ -169,18 +171,22 @@ fn folder() -> Option<Folder> {
 /// Kills all processes with a mark, except this one. Returns whether there are none any more.
 fn kill_marked(mark: &str) -> bool {
     let variable = format!("{VARIABLE}={mark}");
-    let begun = Instant::now();
-    let mut deadline = begun + TIMEOUT;
+    kill_until_none(|| kill_those_with(variable.as_bytes()), now)
+}
+
+/// Repeats rounds of killing, which return what they have killed, until they find nothing. Returns
+/// false if one cannot look, or if something does not die.
+fn kill_until_none(mut kill: impl FnMut() -> Option<Vec<Pid>>, now: impl Fn() -> i64) -> bool {
+    let mut patience = Patience::new(now());
     let mut rounds_without = 0;
     // A process that has ended meanwhile may have started another one.
     while rounds_without < 2 {
-        let Some(killed) = kill_those_with(variable.as_bytes(), deadline) else { return false };
+        let round = now();
+        let Some(killed) = kill() else { return false };
         rounds_without = if killed.is_empty() { rounds_without + 1 } else { 0 };
-        let now = Instant::now();
-        if killed.into_iter().any(waits_for_cpu) {
-            deadline = (now + TIMEOUT).min(begun + LONGEST_TIMEOUT);
-        }
-        if now > deadline {
+        let left: Vec<Stat> = killed.iter().copied().filter_map(left_of).collect();
+        let is_ending = left.is_empty() || left.iter().any(Stat::waits_for_cpu);
+        if !killed.is_empty() && patience.is_over(round, now(), is_ending) {
             return false;
         }
         sleep(ROUND);
@@ -190,7 +196,7 @@ fn kill_marked(mark: &str) -> bool {
 
 /// Kills the processes with this variable, and returns them. Returns `None` without a `/proc` that
 /// shows the processes of this PID namespace.
-fn kill_those_with(variable: &[u8], deadline: Instant) -> Option<Vec<Pid>> {
+fn kill_those_with(variable: &[u8]) -> Option<Vec<Pid>> {
     let own = getpid();
     if fs::read_link("/proc/self").ok()? != Path::new(&own.to_string()) {
         return None;
@@ -203,7 +209,7 @@ fn kill_those_with(variable: &[u8], deadline: Instant) -> Option<Vec<Pid>> {
         // The descriptor is that of the process whose environment is then read, even if the id is
         // used again.
         let process = pidfd_open(*id, PidfdFlags::empty()).ok()?;
-        let environment = environment(*id, deadline)?;
+        let environment = environment(*id)?;
         let is_marked = environment.split(|&byte| byte == 0).any(|entry| entry == variable);
         (is_marked && pidfd_send_signal(process, Signal::KILL).is_ok()).then_some(())
     };
@@ -211,14 +217,15 @@ fn kill_those_with(variable: &[u8], deadline: Instant) -> Option<Vec<Pid>> {
 }
 
 /// The environment of a process. One that executes a program has none for a moment, which may be
-/// long beside other load: waits for its end, or for the deadline.
-fn environment(id: Pid, deadline: Instant) -> Option<Vec<u8>> {
+/// long beside other load: waits for its end, but not for ever.
+fn environment(id: Pid) -> Option<Vec<u8>> {
+    let deadline = now() + TIMEOUT;
     loop {
         let environment = fs::read(format!("/proc/{id}/environ")).ok()?;
         if !environment.is_empty() || has_none(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?) {
             return Some(environment);
         }
-        if Instant::now() > deadline {
+        if now() > deadline {
             return None;
         }
         sleep(ROUND);
@@ -234,14 +241,38 @@ fn has_none(stat: &str) -> bool {
     memory == "0" || end != "0" && begin == end
 }
 
-/// Whether a killed process needs only a CPU to end.
-fn waits_for_cpu(id: Pid) -> bool {
-    Stat::of(id.as_raw_pid().unsigned_abs()).is_some_and(|stat| stat.waits_for_cpu())
+/// The state of a killed process, if it has not ended.
+fn left_of(id: Pid) -> Option<Stat> {
+    Stat::of(id.as_raw_pid().unsigned_abs()).filter(|stat| !stat.has_ended())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::containment::patience::LONGEST;
+
+    #[test]
+    fn rounds_that_take_minutes_end_what_dies_and_give_up_what_does_not() {
+        // It is not reaped, so no other process gets its id.
+        let child = testing::Child::start(&mut testing::command("true"));
+        assert!(child.wait_until_ended());
+        let ended = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let kill = |rounds: &[&[Pid]]| {
+            let (time, mut rounds) = (Cell::new(0), rounds.iter());
+            let round = || {
+                time.set(time.get() + LONGEST / 2 + 1);
+                rounds.next().map(|killed| killed.to_vec())
+            };
+            kill_until_none(round, || time.get())
+        };
+        assert!(kill(&[&[], &[]]));
+        assert!(kill(&[&[ended], &[ended], &[], &[]]));
+        // This process was not killed, of course.
+        assert!(!kill(&[&[getpid()], &[getpid()], &[getpid()], &[], &[]]));
+        assert!(!kill(&[&[]]), "the second round cannot look");
+    }
 
     #[test]
     fn a_process_that_executes_a_program_has_an_environment_soon() {
