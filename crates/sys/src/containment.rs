@@ -32,6 +32,7 @@ mod patience;
 mod record;
 mod successor;
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -69,6 +70,8 @@ pub struct Lifeline {
     _held: OwnedFd,
     /// From which the signals are read that have stopped the program.
     stops: OwnedFd,
+    /// The name of the record, if there is one.
+    record: Option<CString>,
 }
 
 /// Makes the child of `command` a keeper that starts the program and contains it as long as the
@@ -92,12 +95,13 @@ pub fn contain_in(command: &mut Command, manner: Manner, groups: &[&JobGroup]) -
     let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
     let ((end, _held), (stops, told)) = (pipe_with(flags)?, pipe_with(flags)?);
     let record = Record::mark(command, groups.iter().copied().find(|group| group.is_of_version_2()));
+    let name = record.as_ref().map(|record| record.name.clone());
     let entrances = groups.iter().map(|group| group.entrance()).collect();
     let order = Order { end, stops: told, starter: getpid(), manner, record, entrances };
     // SAFETY: between fork and exec only async-signal-safe functions may run. `divide` makes system
     // calls and uses only its own memory: no lock, no allocation.
     unsafe { command.pre_exec(move || keeper::divide(&order)) };
-    Ok(Lifeline { _held, stops })
+    Ok(Lifeline { _held, stops, record: name })
 }
 
 /// A running program with its lifeline.
@@ -106,12 +110,15 @@ pub struct Contained {
     keeper: Child,
     /// `None` once the program was told to end.
     lifeline: Option<Lifeline>,
+    /// The name of the record of the keeper, if there is one.
+    record: Option<CString>,
 }
 
 impl Contained {
     /// The child of a command that was [contained](contain) with this lifeline.
-    pub fn new(keeper: Child, lifeline: Lifeline) -> Contained {
-        Contained { keeper, lifeline: Some(lifeline) }
+    pub fn new(keeper: Child, mut lifeline: Lifeline) -> Contained {
+        let record = lifeline.record.take();
+        Contained { keeper, lifeline: Some(lifeline), record }
     }
 
     /// Starts the child of a command.
@@ -173,7 +180,7 @@ impl Drop for Contained {
         let ended = self.keeper.wait();
         if ended.is_ok_and(|status| status.signal() == Some(Signal::KILL.as_raw())) {
             // It was killed, or its program was.
-            record::end_abandoned();
+            record::end_abandoned(self.record.as_deref());
         }
     }
 }

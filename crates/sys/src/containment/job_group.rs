@@ -270,7 +270,7 @@ fn end_abandoned_in(around: &Folder) {
     let is_left = |name: &CString| !end(around.as_fd(), name);
     let left: Vec<CString> = abandoned_in(around).filter(is_left).collect();
     if !left.is_empty() {
-        record::end_abandoned();
+        record::end_abandoned(None);
         left.iter().for_each(|name| {
             end(around.as_fd(), name);
         });

@@ -34,7 +34,7 @@ use super::group::Group;
 use super::job_group::{JobGroup, release_abandoned};
 use super::keeper::now;
 use super::patience::{Patience, TIMEOUT};
-use crate::files::{Folder, create_locked, lock_leftover, some_name, temporary_folder};
+use crate::files::{Folder, create_locked, lock_leftover, open_leftover, some_name, temporary_folder};
 use crate::identity::Stat;
 
 /// The variable with the mark.
@@ -51,7 +51,7 @@ const ROUND: Duration = Duration::from_millis(2);
 pub(super) struct Record {
     pub(super) folder: Folder,
     /// The name of the file, which is also the mark.
-    name: CString,
+    pub(super) name: CString,
     /// The group of the program, if one is allowed.
     pub(super) group: Option<Group>,
     /// The content of the file: the mark and, in a second line, the path of the group around that
@@ -65,7 +65,7 @@ impl Record {
     /// record.
     pub(super) fn mark(command: &mut Command, job: Option<&JobGroup>) -> Option<Record> {
         let folder = folder()?;
-        end_abandoned_in(&folder);
+        end_abandoned_in(&folder, None);
         let name = some_name(PREFIX);
         command.env(VARIABLE, &name);
         let group = name.strip_prefix(PREFIX).and_then(|suffix| match job {
@@ -101,24 +101,30 @@ impl Record {
     }
 }
 
-/// Ends what killed keepers have left. Ignores errors: the next start tries again.
-pub(super) fn end_abandoned() {
+/// Ends what killed keepers have left. Ignores errors: the next start tries again. The keeper of
+/// the record `ended` is known to have ended. So that one needs no lock: a program that was killed
+/// before it began may still hold it, or another process that ends the same.
+pub(super) fn end_abandoned(ended: Option<&CStr>) {
     if let Some(folder) = folder() {
-        end_abandoned_in(&folder);
+        end_abandoned_in(&folder, ended);
     }
 }
 
-fn end_abandoned_in(folder: &Folder) {
+fn end_abandoned_in(folder: &Folder, ended: Option<&CStr>) {
     for entry in Dir::read_from(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_bytes().starts_with(PREFIX.as_bytes()) {
-            end_if_abandoned(folder, entry.file_name());
+        let name = entry.file_name();
+        if name.to_bytes().starts_with(PREFIX.as_bytes()) {
+            let is_known = ended == Some(name);
+            let opened = if is_known { open_leftover(folder, name) } else { lock_leftover(folder, name) };
+            if let Ok(Some(file)) = opened {
+                end_and_remove(folder, name, &file);
+            }
         }
     }
 }
 
-fn end_if_abandoned(folder: &Folder, name: &CStr) {
-    let Ok(Some(file)) = lock_leftover(folder, name) else { return };
-    let is_ours = fstat(&file).is_ok_and(|about| about.st_uid == geteuid().as_raw());
+fn end_and_remove(folder: &Folder, name: &CStr, file: &File) {
+    let is_ours = fstat(file).is_ok_and(|about| about.st_uid == geteuid().as_raw());
     let mut text = String::new();
     if is_ours && file.take(LONGEST).read_to_string(&mut text).is_ok() && end_recorded(&text) {
         let _ = folder.remove(name);

@@ -310,6 +310,31 @@ fn what_a_killed_keeper_leaves_is_ended_by_its_starter() {
     });
 }
 
+#[test]
+fn what_a_killed_keeper_leaves_is_ended_although_another_process_has_locked_its_record() {
+    testing::isolated_by(
+        |mut this| {
+            let place = tempfile::tempdir().unwrap();
+            this.env("TMPDIR", place.path()).env_remove("XDG_RUNTIME_DIR");
+            testing::expect_pass(&mut this);
+        },
+        || {
+            let mut contained = start(&format!("{DAEMONS} sleep 1000"), Manner::Rank);
+            read(&mut contained, 1);
+            kill_process(contained.id(), Signal::KILL).unwrap();
+            contained.process().wait().unwrap();
+            let place = std::env::temp_dir();
+            let records: Vec<_> = place.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+            let record = std::fs::File::open(&records[0]).unwrap();
+            rustix::fs::flock(&record, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+            let mut output = contained.process().stdout.take().unwrap();
+            drop(contained);
+            assert_eq!(place.read_dir().unwrap().count(), 0, "the record stays: {records:?}");
+            assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
+        },
+    );
+}
+
 /// The control groups of the programs of this process. `None` if it may not create any, which a
 /// test then notes.
 fn groups() -> Option<Vec<PathBuf>> {

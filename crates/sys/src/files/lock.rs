@@ -30,14 +30,21 @@ pub(crate) fn create_locked(folder: impl AsFd, name: impl Arg + Copy, mode: Mode
 /// # Errors
 /// If a process holds it.
 pub(crate) fn lock_leftover(folder: impl AsFd, name: &CStr) -> Result<Option<File>, Errno> {
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(openat(&folder, name, flags, Mode::empty())?);
-    let about = fstat(&file)?;
-    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
-        return Ok(None);
-    }
+    let Some(file) = open_leftover(&folder, name)? else { return Ok(None) };
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(has_name(&file, folder, name).then_some(file))
+}
+
+/// Opens a leftover without a lock, whose creator is known to have ended. Returns `None` if it is
+/// no regular file.
+///
+/// # Errors
+/// If it cannot be opened.
+pub(crate) fn open_leftover(folder: impl AsFd, name: &CStr) -> Result<Option<File>, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, name, flags, Mode::empty())?);
+    let is_regular = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
+    Ok(is_regular.then_some(file))
 }
 
 /// Whether a process has locked an open file: the one that has created it, or another one that has
