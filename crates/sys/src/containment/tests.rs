@@ -469,6 +469,21 @@ fn a_record_leads_to_no_other_group() {
 }
 
 #[test]
+fn a_group_waits_for_a_cpu_until_its_processes_have_ended() {
+    testing::isolated(|| {
+        let Some(_) = groups() else { return };
+        let mut contained = start("echo; exec sleep 1000", Manner::Background);
+        read(&mut contained, 1);
+        let path = groups().unwrap().remove(0);
+        let (around, name) = (path.parent().unwrap().to_str().unwrap(), path.file_name().unwrap().to_str().unwrap());
+        let group = Group::within(around, name.strip_prefix("rowlock-program-").unwrap()).unwrap();
+        assert!(group.waits_for_cpu());
+        drop(contained);
+        assert!(!group.waits_for_cpu());
+    });
+}
+
+#[test]
 fn what_is_left_when_keeper_and_starter_are_killed_is_ended_at_the_next_start() {
     testing::isolated_by(
         |mut this| {
