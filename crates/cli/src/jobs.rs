@@ -397,6 +397,7 @@ mod tests {
         let mut state = State::new(Topology::of_this_machine(&sys::cpus::allowed().unwrap()), Span::from_millis(20));
         let entering = Entering {
             agent: Identity::own(),
+            stolen: cosched::stolen(),
             command: String::new(),
             ranks: 1,
             request: None,

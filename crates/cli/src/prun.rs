@@ -335,6 +335,7 @@ impl Plan<'_> {
         self.request(state.topology()).or_input()?;
         let entering = |state: &State| Entering {
             agent: Identity::own(),
+            stolen: cosched::stolen(),
             command: self.command(),
             ranks: self.ranks(),
             request: self.request(state.topology()).ok().flatten(),

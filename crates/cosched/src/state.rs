@@ -105,6 +105,8 @@ struct StoredIdentity {
 pub struct Entering {
     /// The process that acts for it.
     pub agent: Identity,
+    /// How much CPU time has been [`stolen`] until now.
+    pub stolen: Span,
     /// Its command, for people.
     pub command: String,
     /// The number of its ranks. Zero for a program that runs already.
@@ -337,7 +339,7 @@ impl State {
             command: shortened(&entering.command),
             ranks: entering.ranks,
             entered: now,
-            stolen: stolen(),
+            stolen: entering.stolen,
             is_held: false,
             is_suspended: false,
             cells,

@@ -209,6 +209,7 @@ mod tests {
     fn enter(table: &Table, gang: Gang) -> JobId {
         let entering = Entering {
             agent: Identity::own(),
+            stolen: Span::ZERO,
             command: String::new(),
             ranks: 2,
             request: Some(Request::Ranks(1)),

@@ -143,6 +143,7 @@ impl Turns {
         let demand = Demand { ranks: Some(threads), cells_per_rank: None, shape: None };
         let entering = |state: &State| Entering {
             agent: Identity::own(),
+            stolen: cosched::stolen(),
             command: order.job.name.clone(),
             ranks: threads,
             request: demand.request(state.topology(), &[]).ok(),

@@ -30,6 +30,7 @@ impl Scripted {
     fn entering() -> Entering {
         Entering {
             agent: Identity::own(),
+            stolen: Span::ZERO,
             command: String::new(),
             ranks: 2,
             request: Some(Request::Ranks(2)),

@@ -102,6 +102,7 @@ pub(super) fn state_with(stop_by: Option<StopBy>) -> State {
     let (agent, command) = (Identity::own(), "job".to_owned());
     let entering = Entering {
         agent,
+        stolen: Span::ZERO,
         command,
         ranks: 1,
         request: None,

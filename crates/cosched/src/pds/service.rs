@@ -22,7 +22,7 @@ use crate::agent::{Agent, AgentError};
 use crate::processes::may_be_signalled;
 use crate::queue::Waiting;
 use crate::restraint::{StopChoice, StopMechanism};
-use crate::state::{Client, Entering, State, StateError};
+use crate::state::{Client, Entering, State, StateError, stolen};
 use crate::table::{Table, TableError};
 use crate::topology::Topology;
 
@@ -277,6 +277,7 @@ impl Service<'_> {
         })?;
         let entering = |state: &State| Entering {
             agent: Identity::own(),
+            stolen: stolen(),
             command: request.command.clone(),
             ranks: request.ranks,
             request: cells(state).ok().flatten(),
@@ -423,6 +424,7 @@ mod tests {
         let request = policy::layout::Request::Ranks(2);
         let entering = Entering {
             agent: Identity::own(),
+            stolen: Span::ZERO,
             command: "secret".to_owned(),
             ranks: 2,
             request: Some(request),

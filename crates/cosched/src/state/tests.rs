@@ -11,6 +11,7 @@ pub(crate) fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
     let (command, request) = ("command".to_owned(), Some(Request::Ranks(ranks)));
     Entering {
         agent,
+        stolen: Span::ZERO,
         command,
         ranks,
         request,

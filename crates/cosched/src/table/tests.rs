@@ -15,6 +15,7 @@ fn empty() -> State {
 fn entering(command: &str, agent: Identity) -> Entering {
     Entering {
         agent,
+        stolen: Span::ZERO,
         command: command.to_owned(),
         ranks: 2,
         request: Some(Request::Ranks(2)),
