@@ -46,6 +46,8 @@ fn jobs_that_wait_run_one_after_another_in_their_order() {
 #[ignore = "takes a while; ./check --full runs it"]
 fn a_thousand_jobs_that_come_at_once_run_one_after_another_in_their_order() {
     const JOBS: usize = 1000;
+    // Each child has two files open here.
+    sys::descriptors::Limit::raise();
     let table = Table::new();
     let first = table.start(&["--cpus", cpu()], "exec sleep 1000");
     let script = "echo begin $ROWLOCK_JOB >>log; echo end $ROWLOCK_JOB >>log";
