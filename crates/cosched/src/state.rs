@@ -105,7 +105,7 @@ struct StoredIdentity {
 pub struct Entering {
     /// The process that acts for it.
     pub agent: Identity,
-    /// How much CPU time has been [`stolen`] until now.
+    /// The CPU time that has been [`stolen`] until now.
     pub stolen: Span,
     /// Its command, for people.
     pub command: String,

@@ -28,7 +28,7 @@
 mod group;
 mod job_group;
 mod keeper;
-mod patience;
+mod kill_deadline;
 mod record;
 mod successor;
 

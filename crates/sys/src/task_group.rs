@@ -2,9 +2,8 @@
 //!
 //! A nice value, `SCHED_IDLE` or the weight of a control group says nothing to threads of other
 //! task groups. A control group with a CPU share of its own is one. Outside of these, each session
-//! is one (autogroup), unless that is switched off. Processes that descend from none of a session,
-//! such as those of a container or a virtual machine whose first process calls no `setsid`, are in
-//! the outermost one.
+//! is one (autogroup), unless that is switched off. A process of which no ancestor has called
+//! `setsid`, as it may be in a virtual machine, is in the outermost one.
 
 use std::fmt;
 use std::fs;

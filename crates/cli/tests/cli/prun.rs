@@ -46,16 +46,16 @@ impl Table {
         json(&output)["jobs"].as_array().unwrap().clone()
     }
 
-    /// Nothing is left of the table, nor of records of keepers, which lie beside it in some tests.
+    /// Nothing is left of the table, nor of the records of keepers that lie beside it in some tests.
     #[track_caller]
     pub(crate) fn expect_gone(&self) {
         let folders = || std::fs::read_dir(self.place()).unwrap().map(|entry| entry.unwrap().path());
         let left = || folders().find(|path| path.to_string_lossy().contains("rowlock-"));
         let deadline = std::time::Instant::now() + testing::child::limit();
-        while let Some(table) = left() {
-            let files = || std::fs::read_dir(&table).into_iter().flatten().flatten().map(|file| file.file_name());
+        while let Some(path) = left() {
+            let files = || std::fs::read_dir(&path).into_iter().flatten().flatten().map(|file| file.file_name());
             let is_over = std::time::Instant::now() >= deadline;
-            assert!(!is_over, "{} stays: {:?}", table.display(), files().collect::<Vec<_>>());
+            assert!(!is_over, "{} stays: {:?}", path.display(), files().collect::<Vec<_>>());
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }

@@ -35,7 +35,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Manner;
 use super::group::Group;
 use super::job_group::Entrance;
-use super::patience::Patience;
+use super::kill_deadline::KillDeadline;
 use super::record::Record;
 use crate::identity::Stat;
 use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
@@ -308,13 +308,15 @@ impl Keeper<'_> {
     /// it repeats until there are none. Returns whether that is so.
     fn kill_descendants(&mut self) -> bool {
         let begun = now();
-        let mut patience = Patience::new(begun);
+        let mut deadline = KillDeadline::new(begun);
         let mut round = begun;
         while self.reap() || !self.group.is_none_or(Group::remove) {
             self.group.inspect(|group| group.kill());
             // If the starter has ended, nothing waits for this process.
-            let is_ending = kill_children() || getppid() != Some(self.starter);
-            if patience.is_over(round, now(), is_ending) {
+            if kill_children() || getppid() != Some(self.starter) {
+                deadline.extend(now());
+            }
+            if deadline.has_passed(round) {
                 return false;
             }
             // Each round reads all of `/proc`. The end of a child ends the sleep.

@@ -33,7 +33,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidf
 use super::group::Group;
 use super::job_group::{JobGroup, release_abandoned};
 use super::keeper::now;
-use super::patience::{Patience, TIMEOUT};
+use super::kill_deadline::{KillDeadline, TIMEOUT};
 use crate::files::{Folder, create_locked, lock_leftover, open_leftover, some_name, temporary_folder};
 use crate::identity::Stat;
 
@@ -101,9 +101,9 @@ impl Record {
     }
 }
 
-/// Ends what killed keepers have left. Ignores errors: the next start tries again. The keeper of
-/// the record `ended` is known to have ended. So that one needs no lock: a program that was killed
-/// before it began may still hold it, or another process that ends the same.
+/// Ends the processes that killed keepers have left. Ignores errors: the next start tries again.
+/// The keeper of the record `ended` has ended, so its record needs no lock. A program that was
+/// killed before its exec may still hold that lock, or another process that ends the same record.
 pub(super) fn end_abandoned(ended: Option<&CStr>) {
     if let Some(folder) = folder() {
         end_abandoned_in(&folder, ended);
@@ -153,12 +153,14 @@ fn end_group(group: &Group) -> bool {
         // It is left over itself. Only a start from elsewhere can end all.
         return false;
     }
-    let mut patience = Patience::new(now());
     let mut round = now();
+    let mut deadline = KillDeadline::new(round);
     while !group.remove() {
         group.kill();
-        let is_ending = group.waits_for_cpu();
-        if patience.is_over(round, now(), is_ending) {
+        if group.waits_for_cpu() {
+            deadline.extend(now());
+        }
+        if deadline.has_passed(round) {
             return false;
         }
         sleep(ROUND);
@@ -180,10 +182,10 @@ fn kill_marked(mark: &str) -> bool {
     kill_until_none(|| kill_those_with(variable.as_bytes()), now)
 }
 
-/// Repeats rounds of killing, which return what they have killed, until they find nothing. Returns
-/// false if one cannot look, or if something does not die.
+/// Repeats rounds of killing, which return the processes that they have killed, until they find
+/// none. Returns false if a round cannot look, or if a process does not die.
 fn kill_until_none(mut kill: impl FnMut() -> Option<Vec<Pid>>, now: impl Fn() -> i64) -> bool {
-    let mut patience = Patience::new(now());
+    let mut deadline = KillDeadline::new(now());
     let mut rounds_without = 0;
     // A process that has ended meanwhile may have started another one.
     while rounds_without < 2 {
@@ -191,8 +193,10 @@ fn kill_until_none(mut kill: impl FnMut() -> Option<Vec<Pid>>, now: impl Fn() ->
         let Some(killed) = kill() else { return false };
         rounds_without = if killed.is_empty() { rounds_without + 1 } else { 0 };
         let left: Vec<Stat> = killed.iter().copied().filter_map(left_of).collect();
-        let is_ending = left.is_empty() || left.iter().any(Stat::waits_for_cpu);
-        if !killed.is_empty() && patience.is_over(round, now(), is_ending) {
+        if left.is_empty() || left.iter().any(Stat::waits_for_cpu) {
+            deadline.extend(now());
+        }
+        if !killed.is_empty() && deadline.has_passed(round) {
             return false;
         }
         sleep(ROUND);
@@ -257,10 +261,10 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::containment::patience::LONGEST;
+    use crate::containment::kill_deadline::LONGEST;
 
     #[test]
-    fn rounds_that_take_minutes_end_what_dies_and_give_up_what_does_not() {
+    fn slow_rounds_of_killing_end_processes_that_die_and_give_up_others() {
         // It is not reaped, so no other process gets its id.
         let child = testing::Child::start(&mut testing::command("true"));
         assert!(child.wait_until_ended());

@@ -311,7 +311,7 @@ fn what_a_killed_keeper_leaves_is_ended_by_its_starter() {
 }
 
 #[test]
-fn what_a_killed_keeper_leaves_is_ended_although_another_process_has_locked_its_record() {
+fn processes_that_a_killed_keeper_leaves_are_ended_although_its_record_is_locked() {
     testing::isolated_by(
         |mut this| {
             let place = tempfile::tempdir().unwrap();
@@ -441,6 +441,13 @@ fn a_process_that_has_cleared_its_environment_does_not_survive_a_killed_keeper()
     });
 }
 
+/// The folder around a group, its name, and the number in that.
+fn parts(group: &std::path::Path) -> (&str, &str, &str) {
+    let [around, name] =
+        [group.parent().unwrap().as_os_str(), group.file_name().unwrap()].map(|part| part.to_str().unwrap());
+    (around, name, name.strip_prefix("rowlock-program-").unwrap())
+}
+
 #[test]
 fn a_record_leads_to_no_other_group() {
     testing::isolated(|| {
@@ -448,8 +455,7 @@ fn a_record_leads_to_no_other_group() {
         let mut contained = start("echo; exec sleep 1000", Manner::Background);
         read(&mut contained, 1);
         let group = groups().unwrap().remove(0);
-        let (around, name) = (group.parent().unwrap().to_str().unwrap(), group.file_name().unwrap().to_str().unwrap());
-        let number = name.strip_prefix("rowlock-program-").unwrap();
+        let (around, name, number) = parts(&group);
         assert!(Group::within(around, number).is_some());
         for (around, number) in [
             (around, format!("1/../{number}")),
@@ -475,8 +481,8 @@ fn a_group_waits_for_a_cpu_until_its_processes_have_ended() {
         let mut contained = start("echo; exec sleep 1000", Manner::Background);
         read(&mut contained, 1);
         let path = groups().unwrap().remove(0);
-        let (around, name) = (path.parent().unwrap().to_str().unwrap(), path.file_name().unwrap().to_str().unwrap());
-        let group = Group::within(around, name.strip_prefix("rowlock-program-").unwrap()).unwrap();
+        let (around, _, number) = parts(&path);
+        let group = Group::within(around, number).unwrap();
         assert!(group.waits_for_cpu());
         drop(contained);
         assert!(!group.waits_for_cpu());
