@@ -35,8 +35,8 @@ impl KillDeadline {
         self.deadline = (now + TIMEOUT).min(self.begun + LONGEST);
     }
 
-    /// Whether the deadline had passed at the beginning of a round. If processes are left after that
-    /// round, they are given up.
+    /// Whether the deadline had passed at the beginning of a round. If processes are left after
+    /// that round, they are given up.
     pub(super) fn has_passed(&self, round_began: i64) -> bool {
         round_began > self.deadline
     }
