@@ -407,6 +407,7 @@ mod tests {
             waits_for_cells: false,
             memory: None,
             client: None,
+            program: None,
         };
         state.enter(&entering, cosched::now()).unwrap();
         (Arc::new(state), Measured::default())

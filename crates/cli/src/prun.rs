@@ -14,7 +14,7 @@ use cosched::pds::JobRequest;
 use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError, block_requests_to_end};
 use cosched::topology::Topology;
-use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table, is_own_ancestor};
+use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table, own_ancestors};
 use counters::{Environment, Region};
 use policy::gang::Gang;
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
@@ -71,13 +71,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let (topology, cells) = match agent {
         Some(agent) => {
             let state = agent.state()?;
-            plan.compare_slice(&state);
-            if let Some(other) = state.lowered_in_vain(agent.job()) {
-                print_message(format_args!(
-                    "rowlock: job {other} competes with this one even while it is lowered: it is in another session or \
-                     control group, so the kernel does not compare the priorities of their threads"
-                ));
-            }
+            plan.compare_with_table(&state, agent.job());
             (state.topology().clone(), state.job(agent.job()).or_failed()?.cells)
         }
         None => (plan.topology(), None),
@@ -141,15 +135,16 @@ fn report(ended: io::Result<Ended>) -> ExitStatus {
     }
 }
 
-/// Whether this process belongs to a job, which is in a table. It may have been started before pds,
-/// and a job of another table may have the same number.
+/// Whether this process belongs to a job, which is in a table. The job may have been started before
+/// pds. A program that runs already can only be in the table of this user.
 fn is_within_a_job() -> bool {
-    let Some(job) = std::env::var(JOB).ok().and_then(|job| job.parse().ok()).map(JobId) else { return false };
+    let ancestors = own_ancestors();
     let is_in = |table: Option<(Arc<State>, _)>| {
-        let job = table.as_ref().and_then(|(state, _)| state.job(job).ok());
-        job.is_some_and(|job| job.agent().is_alive() && is_own_ancestor(job.starter().pid))
+        let mut jobs = table.iter().flat_map(|(state, _)| state.jobs());
+        jobs.any(|(_, job)| ancestors.contains(&job.ancestor()) && job.agent().is_alive())
     };
-    is_in(look().ok().flatten()) || is_in(Table::look(&cosched::place()).ok().flatten())
+    let has_job = std::env::var_os(JOB).is_some();
+    is_in(Table::look(&cosched::place()).ok().flatten()) || has_job && is_in(look().ok().flatten())
 }
 
 /// A job as the arguments describe it.
@@ -271,10 +266,22 @@ impl Plan<'_> {
     fn refuse_own_turns(&self) -> Result<(), Stop> {
         let &Prun { with, queue, memory, detach, .. } = self.arguments;
         let options = [("with", with.is_some()), ("queue", queue), ("memory", memory.is_some()), ("detach", detach)];
-        match options.into_iter().find(|&(_, is_there)| is_there) {
-            Some((name, _)) => Err(Stop::Input(anyhow::anyhow!("--{name}: a job within a job is a part of that one"))),
-            None => Ok(()),
+        if let Some((name, _)) = options.into_iter().find(|&(_, is_there)| is_there) {
+            return Err(Stop::Input(anyhow::anyhow!("--{name}: a job within a job is a part of that one")));
         }
+        let &Prun { slice, weight, how, mechanism, .. } = self.arguments;
+        let options = [
+            ("--slice", slice.is_some()),
+            ("--weight", weight != 1),
+            ("--how", how != Gang::default()),
+            ("--mechanism", mechanism.is_some()),
+        ];
+        let without_effect: Vec<&str> = options.iter().filter(|option| option.1).map(|option| option.0).collect();
+        if !without_effect.is_empty() {
+            let options = without_effect.join(" and ");
+            print_message(format_args!("rowlock: {options} without effect: a job within a job is a part of that one"));
+        }
+        Ok(())
     }
 
     /// Enters the job into the table of pds if that is there, or into that of this user. Then it
@@ -308,8 +315,14 @@ impl Plan<'_> {
         Ok((Some(Taker::Served(served)), None))
     }
 
-    /// Says so if turns are not as long as asked for.
-    fn compare_slice(&self, state: &State) {
+    /// Says so if turns are not as long as asked for, or do not help against a job.
+    fn compare_with_table(&self, state: &State, job: JobId) {
+        if let Some(other) = state.lowered_in_vain(job) {
+            print_message(format_args!(
+                "rowlock: job {other} competes with this one even while it is lowered: it is in another session or \
+                 control group, so the kernel does not compare the priorities of their threads"
+            ));
+        }
         if let Some(slice) = self.arguments.slice.filter(|&slice| slice != state.slice()) {
             print_message(format_args!(
                 "rowlock: turns last {} instead of {slice}: the first of the present jobs, or `rowlock pds`, has set that",
@@ -345,6 +358,7 @@ impl Plan<'_> {
             waits_for_cells: self.arguments.queue,
             memory: self.arguments.memory,
             client: None,
+            program: self.program.map(Program::identity),
         };
         let mechanism = self.program.map(|_| StopChoice::By(StopMechanism::Signals)).or(self.arguments.mechanism);
         Agent::enter(table, mechanism, entering, &mut InQueue).map_err(|why| match why {

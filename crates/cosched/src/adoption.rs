@@ -17,7 +17,7 @@ use sys::identity::{Identity, Stat};
 use sys::scheduling::{self, Thread};
 
 use crate::processes::{self, threads};
-use crate::state::State;
+use crate::state::{Job, State};
 use crate::table::Table;
 
 /// A running program. It is another process than this one and its ancestors, and may be signalled.
@@ -42,6 +42,14 @@ pub enum CannotAdopt {
     /// It is stopped, and would be taken for one that is to stay so.
     #[error("process {0} is stopped; `kill -CONT {0}` continues it")]
     Stopped(u32),
+    /// A part of it takes turns already.
+    #[error("process {process} has started job {job}, which takes turns by itself")]
+    HasJob {
+        /// The process.
+        process: u32,
+        /// The job.
+        job: JobId,
+    },
     /// It takes turns already.
     #[error("process {process} belongs to job {job} already")]
     Taken {
@@ -73,7 +81,7 @@ impl Program {
             Errno::SRCH | Errno::INVAL | Errno::NOENT => CannotAdopt::NotThere(process),
             why => CannotAdopt::Observe { process, why: why.into() },
         })?;
-        if is_own_ancestor(process) {
+        if own_ancestors().iter().any(|ancestor| ancestor.pid == process) {
             return Err(CannotAdopt::Ancestor(process));
         }
         if test_kill_process(pid) == Err(Errno::PERM) {
@@ -83,17 +91,23 @@ impl Program {
         Ok(Program { identity: Identity { pid: process, started: stat.started }, handle })
     }
 
-    /// Refuses a program that belongs to a job of this table, or is stopped.
+    /// Refuses a program that belongs to a job of this table, has started one, or is stopped.
     ///
     /// # Errors
-    /// [`CannotAdopt::Taken`] and [`CannotAdopt::Stopped`].
+    /// [`CannotAdopt::Taken`], [`CannotAdopt::HasJob`] and [`CannotAdopt::Stopped`].
     pub fn check(&self, table: &Table, state: &State) -> Result<(), CannotAdopt> {
         let is_taken = |id: JobId, agent: Identity| {
             let list = table.processes(id).ok();
             agent == self.identity || list.is_some_and(|list| list.iter().any(|(process, _)| process == self.identity))
         };
-        match state.jobs().find(|&(id, job)| !job.is_queued() && is_taken(id, job.agent())) {
-            Some((job, _)) => Err(CannotAdopt::Taken { process: self.identity.pid, job }),
+        if let Some((job, _)) = state.jobs().find(|&(id, job)| !job.is_queued() && is_taken(id, job.agent())) {
+            return Err(CannotAdopt::Taken { process: self.identity.pid, job });
+        }
+        let is_above = |job: &Job| {
+            [job.agent(), job.ancestor()].iter().any(|part| ancestors(part.pid).any(|found| found == self.identity))
+        };
+        match state.jobs().find(|(_, job)| is_above(job)) {
+            Some((job, _)) => Err(CannotAdopt::HasJob { process: self.identity.pid, job }),
             None if Stat::of(self.identity.pid).is_some_and(|stat| stat.state == b'T') => {
                 Err(CannotAdopt::Stopped(self.identity.pid))
             }
@@ -101,7 +115,8 @@ impl Program {
         }
     }
 
-    pub(crate) fn identity(&self) -> Identity {
+    /// Its process.
+    pub fn identity(&self) -> Identity {
         self.identity
     }
 
@@ -138,11 +153,15 @@ impl Program {
     }
 }
 
-/// Whether a process is this one, or an ancestor of it.
-pub fn is_own_ancestor(process: u32) -> bool {
-    let own = Stat::of(getpid().as_raw_nonzero().get().unsigned_abs());
-    let mut ancestors = std::iter::successors(own, |stat| Stat::of(stat.parent));
-    ancestors.any(|stat| stat.pid == process)
+/// This process and its ancestors.
+pub fn own_ancestors() -> Vec<Identity> {
+    ancestors(getpid().as_raw_nonzero().get().unsigned_abs()).collect()
+}
+
+/// A process and its ancestors.
+fn ancestors(process: u32) -> impl Iterator<Item = Identity> {
+    let stats = std::iter::successors(Stat::of(process), |stat| Stat::of(stat.parent));
+    stats.map(|stat| Identity { pid: stat.pid, started: stat.started })
 }
 
 #[cfg(test)]

@@ -161,9 +161,14 @@ impl Agent {
             queue::obey(&requests)?;
             drop(requests);
             let state = table.state()?;
-            let is_lowered = entering(&state).gang == Gang::Moderate;
+            let Entering { gang, program, .. } = entering(&state);
+            let is_lowered = gang == Gang::Moderate;
             let stop = StopMeans::prepare(mechanism, is_lowered)?;
-            let lower = is_lowered.then(|| LowerMeans::prepare(stop.group(), state.task_groups())).transpose()?;
+            let lower = || match program {
+                None => LowerMeans::prepare(stop.group(), state.task_groups()),
+                Some(program) => LowerMeans::of_running(program, state.task_groups()),
+            };
+            let lower = is_lowered.then(lower).transpose()?;
             // The ranks map it when they start.
             table.turn_page(job).map_err(AgentError::Processes)?.set_slice(state.slice());
             Ok::<_, AgentError>((stop, lower, table.processes(job).map_err(AgentError::Processes)?))

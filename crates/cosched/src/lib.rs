@@ -28,7 +28,7 @@ pub mod topology;
 mod turn_use;
 mod versions;
 
-pub use adoption::{CannotAdopt, Program, is_own_ancestor};
+pub use adoption::{CannotAdopt, Program, own_ancestors};
 pub use agent::{Agent, AgentError};
 pub use clock::now;
 pub use lowering::{CannotLower, find_lower_mechanism};

@@ -67,6 +67,14 @@ impl LowerMeans {
         }
     }
 
+    /// Those for the job of a program that runs already.
+    pub(crate) fn of_running(
+        program: Identity,
+        others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
+    ) -> Result<LowerMeans, CannotLower> {
+        Ok(LowerMeans { group: None, by: LowerBy::of_running(program, others)? })
+    }
+
     /// As the table says it to the agents of all jobs.
     pub(crate) fn lower_by(&self) -> LowerBy {
         self.by.clone()
@@ -79,14 +87,14 @@ impl LowerMeans {
 }
 
 impl LowerBy {
-    /// The best mechanism for a job with this agent that runs already, beside jobs in these task
-    /// groups.
+    /// The best mechanism for a job that runs already, whose threads have begun with the priority of
+    /// this process, beside jobs in these task groups.
     pub(crate) fn of_running(
-        agent: Identity,
+        process: Identity,
         others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
     ) -> Result<LowerBy, CannotLower> {
-        let weight = || io::Error::other("only a job that begins with `--how moderate` has a control group for that");
-        by_priorities(agent, others).map_err(|priorities| CannotLower { weight: weight(), priorities })
+        let weight = || io::Error::other("only ranks that begin with `--how moderate` are in a control group for that");
+        by_priorities(process, others).map_err(|priorities| CannotLower { weight: weight(), priorities })
     }
 }
 
@@ -100,17 +108,17 @@ pub fn find_lower_mechanism() -> Result<LowerBy, CannotLower> {
     LowerMeans::prepare(stop.as_ref().and_then(StopMeans::group), []).map(|means| means.lower_by())
 }
 
-/// The best mechanism that lowers the threads of a job. They have begun with the priority of its
-/// agent.
+/// The best mechanism that lowers the threads of a job. They have begun with the priority of this
+/// process.
 fn by_priorities(
-    agent: Identity,
+    process: Identity,
     others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
 ) -> Result<LowerBy, NoPriorities> {
-    let group = TaskGroup::of(agent.pid).ok_or(NoPriorities::Unknown)?;
+    let group = TaskGroup::of(process.pid).ok_or(NoPriorities::Unknown)?;
     if let Some((job, _)) = others.into_iter().find(|(_, other)| other.as_ref() != Some(&group)) {
         return Err(NoPriorities::Apart { job, group });
     }
-    let ordinary = Thread::from_number(agent.pid).and_then(|thread| attributes(thread).ok());
+    let ordinary = Thread::from_number(process.pid).and_then(|thread| attributes(thread).ok());
     choose(ordinary.ok_or(NoPriorities::Unknown)?, check_idle_and_back(), check_worst_nice_and_back())
 }
 

@@ -77,6 +77,9 @@ pub struct Job {
     /// The user and the process that the agent acts for, in a table of several users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<Client>,
+    /// The program that ran before it was a job. `None` if the job has ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    program: Option<StoredProgram>,
     /// How many processes are reserved for it. `None` if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     places: Option<u16>,
@@ -99,6 +102,9 @@ struct StoredIdentity {
     pid: u32,
     started: u64,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredProgram(#[serde(with = "StoredIdentity")] Identity);
 
 /// A job that asks to be entered.
 #[derive(Clone, Debug)]
@@ -125,6 +131,8 @@ pub struct Entering {
     pub memory: Option<u64>,
     /// The user and the process that the agent acts for, in a table of several users.
     pub client: Option<Client>,
+    /// The program that runs already, if the job has no ranks.
+    pub program: Option<Identity>,
 }
 
 /// The reason why a change is refused.
@@ -348,6 +356,7 @@ impl State {
             stop_by: None,
             lower_by: None,
             client: entering.client,
+            program: entering.program.map(StoredProgram),
             places: self.places(entering),
         };
         self.jobs.insert(id, job);
@@ -532,7 +541,13 @@ impl Job {
     /// Whether its processes do not end with the agent: those of a program that ran before, and
     /// those of a client.
     pub fn is_adopted(&self) -> bool {
-        self.ranks == 0 || self.client.is_some()
+        self.program.is_some() || self.client.is_some()
+    }
+
+    /// The process whose descendants are those of the job: a program that ran before, the client,
+    /// or the agent.
+    pub fn ancestor(&self) -> Identity {
+        self.program.map_or_else(|| self.starter(), |StoredProgram(program)| program)
     }
 
     /// The process that has started the ranks: the client, or the agent.
@@ -555,7 +570,7 @@ impl Job {
     fn task_group(&self) -> Option<TaskGroup> {
         match &self.lower_by {
             Some(LowerBy::Weight { group, .. }) => Some(TaskGroup::Group(group.into())),
-            _ => TaskGroup::of(self.starter().pid),
+            _ => TaskGroup::of(self.ancestor().pid),
         }
     }
 }

@@ -219,6 +219,7 @@ mod tests {
             waits_for_cells: false,
             memory: None,
             client: None,
+            program: None,
         };
         update(table, |state, now| state.enter(&entering, now))
     }

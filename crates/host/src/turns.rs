@@ -153,6 +153,7 @@ impl Turns {
             waits_for_cells: false,
             memory: None,
             client: None,
+            program: None,
         };
         let enter = || {
             let agent = Agent::enter(self.table.clone(), None, entering, &mut ())?;

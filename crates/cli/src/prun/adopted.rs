@@ -33,7 +33,9 @@ pub(super) fn adopt(arguments: &Prun, process: u32) -> Result<(), Stop> {
     let caught = RELEASING.into_iter().chain(FORWARDED).map(Signal::as_raw).filter(|&number| !is_ignored(number));
     let caught: Vec<i32> = caught.chain([Signal::CHILD.as_raw()]).collect();
     let signals = BlockedSignals::new(&caught).or_failed()?;
-    let mut agent = Plan::of_program(arguments, &program)?.enter()?;
+    let plan = Plan::of_program(arguments, &program)?;
+    let mut agent = plan.enter()?;
+    plan.compare_with_table(&*agent.state().or_failed()?, agent.job());
     agent.adopt(&program).or_failed()?;
     let asked = wait_for_end(Arc::new(program), &signals);
     Agent::leave(agent).context("the program has not taken turns to its end").or_failed()?;

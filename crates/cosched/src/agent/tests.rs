@@ -40,6 +40,7 @@ impl Scripted {
             waits_for_cells: false,
             memory: None,
             client: None,
+            program: None,
         }
     }
 

@@ -110,6 +110,7 @@ pub(super) fn state_with(stop_by: Option<StopBy>) -> State {
         gang: Gang::Strict,
         memory: None,
         client: None,
+        program: None,
         waits_for_cells: false,
         with: None,
     };

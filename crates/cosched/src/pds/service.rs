@@ -287,6 +287,7 @@ impl Service<'_> {
             waits_for_cells: request.waits_for_cells,
             memory: request.memory,
             client: Some(Client { process, user: self.peer.user }),
+            program: None,
         };
         let (stream, surroundings) = (&self.stream.get_ref().stream, self.surroundings);
         let mut queue = InQueue { stream, peer: self.peer, surroundings, watch: None };
@@ -434,6 +435,7 @@ mod tests {
             waits_for_cells: false,
             memory: None,
             client: Some(Client { process: Identity::own(), user: OWNER }),
+            program: None,
         };
         table.update(|state, now| state.enter(&entering, now).map_err(AgentError::from)).unwrap();
         table

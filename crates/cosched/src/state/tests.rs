@@ -21,6 +21,7 @@ pub(crate) fn entering(ranks: u32, gang: Gang, weight: u32) -> Entering {
         waits_for_cells: false,
         memory: None,
         client: None,
+        program: None,
     }
 }
 

@@ -25,6 +25,7 @@ fn entering(command: &str, agent: Identity) -> Entering {
         waits_for_cells: false,
         memory: None,
         client: None,
+        program: None,
     }
 }
 
