@@ -48,12 +48,6 @@ pub struct IntervalCounters {
 }
 
 impl IntervalCounters {
-    /// How often the threads blocked in a second of running time. Zero if they have not run.
-    pub(super) fn blocks_a_second(&self) -> u64 {
-        let blocks = (u128::from(self.blocks) * 1_000_000_000).checked_div(self.ran.as_nanos().into());
-        blocks.map_or(0, |blocks| blocks.try_into().unwrap_or(u64::MAX))
-    }
-
     /// Whether the interval tells anything of the job: it ran for long enough, or blocked.
     pub(super) const fn is_telling(&self) -> bool {
         self.ran.as_nanos() >= LEAST_RUNNING_TIME.as_nanos() || self.blocks >= MANY_BLOCKS
