@@ -1,6 +1,6 @@
 //! `rowlock jobs`, `kill`, `hold`, `resume` and `set`: see and change the jobs of `rowlock prun`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
@@ -162,6 +162,8 @@ struct List {
     /// How long a turn lasts.
     slice_ns: Option<u64>,
     jobs: Vec<Row>,
+    /// The cells of each slice that takes turns, row by row.
+    slices: Vec<Vec<String>>,
     switches: Option<Switches>,
 }
 
@@ -223,7 +225,7 @@ impl List {
         let ended: Vec<(Identity, Row)> = spool().into_iter().filter_map(ended).collect();
         let Some((state, Measured { times, shares })) = &table else {
             let jobs = ended.into_iter().map(|(_, row)| row).collect();
-            return Ok(List { slice_ns: None, jobs, switches: None });
+            return Ok(List { slice_ns: None, jobs, slices: Vec::new(), switches: None });
         };
         // Another table may have given the same number to a job.
         let has_ended =
@@ -244,7 +246,9 @@ impl List {
             skew_median_ns: nanos(skew.median),
             skew_90_percent_ns: nanos(skew.of_90_percent),
         });
-        Ok(List { slice_ns: Some(state.slice().as_nanos()), jobs: rows, switches })
+        let mesh = state.topology().mesh();
+        let slices = state.slices(now).iter().map(|slice| slice.rows(mesh)).collect();
+        Ok(List { slice_ns: Some(state.slice().as_nanos()), jobs: rows, slices, switches })
     }
 
     /// A text, whose lines have at most so many characters.
@@ -253,6 +257,8 @@ impl List {
             return "no jobs\n".to_owned();
         }
         let mut text = width.map_or_else(|| self.table(&[]), |width| self.narrow_table(width));
+        let lines: String = self.drawing().iter().map(|line| format!("{}\n", fitted(line, width))).collect();
+        text += &lines;
         if let Some(switches) = &self.switches {
             let micros = |nanos: u64| Span::from_nanos(nanos).to_string();
             let sentence = format!(
@@ -271,13 +277,33 @@ impl List {
         text
     }
 
+    /// The cells of the slices, side by side. Empty if each slice has one job, whose cells and slices
+    /// the table says.
+    fn drawing(&self) -> Vec<String> {
+        let jobs = |rows: &Vec<String>| {
+            let words = rows.iter().flat_map(|row| row.split_ascii_whitespace());
+            words.filter(|&word| word != ".").collect::<BTreeSet<&str>>().len()
+        };
+        if self.slices.iter().all(|rows| jobs(rows) < 2) {
+            return Vec::new();
+        }
+        let named = |(number, rows): (usize, &Vec<String>)| [&[format!("slice {number}")], &rows[..]].concat();
+        let columns: Vec<Vec<String>> = self.slices.iter().enumerate().map(named).collect();
+        let width = |column: &Vec<String>| column.iter().map(String::len).max().unwrap_or(0);
+        let line = |line: usize| {
+            let cells = columns.iter().map(|column| format!("{:<1$}", column[line], width(column)));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        (0..columns[0].len()).map(line).collect()
+    }
+
     /// The table without columns for which there is no room, and with as much of the commands as
     /// there is room for.
     fn narrow_table(&self, width: usize) -> String {
         let fits = |table: &String| table.lines().next().is_some_and(|names| names.len() + ROOM <= width);
         let mut tables = (0..DISPENSABLE.len()).map(|number| self.table(&DISPENSABLE[..number]));
         let table = tables.find(fits).unwrap_or_else(|| self.table(&DISPENSABLE));
-        table.lines().map(|line| line.chars().take(width).chain(['\n']).collect::<String>()).collect()
+        table.lines().map(|line| format!("{}\n", fitted(line, Some(width)))).collect()
     }
 
     fn table(&self, left_out: &[&str]) -> String {
@@ -307,6 +333,11 @@ impl List {
         }
         table.render(WIDTH)
     }
+}
+
+/// The part of a line for which there is room.
+fn fitted(line: &str, width: Option<usize>) -> String {
+    line.chars().take(width.unwrap_or(usize::MAX)).collect()
 }
 
 fn row(state: &State, shares: &BTreeMap<u32, u32>, id: JobId, job: &Job, now: policy::Instant) -> Row {
@@ -417,6 +448,18 @@ mod tests {
     fn the_list_for_programs_says_its_version_once() {
         let list = List::of(|| Ok(Some(table())), Vec::new).unwrap();
         assert_eq!(report::json::render(&list).unwrap().matches("schema_version").count(), 1);
+    }
+
+    #[test]
+    fn slices_with_several_jobs_are_drawn_side_by_side() {
+        let mut list = List::of(|| Ok(Some(table())), Vec::new).unwrap();
+        let slice = |rows: &[&str]| rows.iter().map(|&row| row.to_owned()).collect::<Vec<_>>();
+        list.slices = vec![slice(&["3 3", ". ."]), slice(&["14 14", "14 14"])];
+        assert!(list.drawing().is_empty(), "each has one job");
+        list.slices[0][1] = "5 .".to_owned();
+        assert_eq!(list.drawing(), ["slice 0  slice 1", "3 3      14 14", "5 .      14 14"]);
+        assert!(list.text(None).contains("\n3 3      14 14\n"), "{}", list.text(None));
+        assert!(list.text(Some(20)).lines().all(|line| line.len() <= 20));
     }
 
     fn states(list: &List) -> Vec<&'static str> {

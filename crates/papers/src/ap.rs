@@ -5,8 +5,8 @@
 //! cells, and two more jobs make multiple tasks. The slices are those of [`policy::slices`].
 
 use policy::JobId;
-use policy::layout::{Mesh, Partitioner, Rectangle, Request, Shape};
-use policy::slices::{Movement, Slice, SliceTable};
+use policy::layout::{Mesh, Partitioner, Request, Shape};
+use policy::slices::{Movement, SliceTable};
 use serde::Serialize;
 
 /// The mesh.
@@ -57,7 +57,7 @@ impl Example {
         Some(Example {
             mesh: MESH.to_string(),
             jobs: (1..).zip(REQUESTS).map(job).collect(),
-            slices: table.slices().iter().map(rows).collect(),
+            slices: table.slices().iter().map(|slice| slice.rows(mesh)).collect(),
         })
     }
 
@@ -78,19 +78,6 @@ impl Example {
         }
         text
     }
-}
-
-/// The cells of a slice, row by row.
-fn rows(slice: &Slice) -> Vec<String> {
-    let has = |rectangle: &Rectangle, column: u32, row: u32| {
-        rectangle.overlaps(Rectangle { column, row, shape: Shape { columns: 1, rows: 1 } })
-    };
-    let cell = |column, row| {
-        let found = slice.jobs.iter().find(|(_, rectangle)| has(rectangle, column, row));
-        found.map_or(".".to_owned(), |(job, _)| job.to_string())
-    };
-    let row = |row| (0..MESH.columns).map(|column| cell(column, row)).collect::<Vec<_>>().join(" ");
-    (0..MESH.rows).map(row).collect()
 }
 
 #[cfg(test)]

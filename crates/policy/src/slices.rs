@@ -75,6 +75,20 @@ pub struct Slice {
     pub weight: u32,
 }
 
+impl Slice {
+    /// Its cells as figure 3 draws them, row by row from the top: the number of the job, or a dot.
+    pub fn rows(&self, mesh: Mesh) -> Vec<String> {
+        let mut jobs = vec![None; mesh.cells() as usize];
+        for &(job, rectangle) in &self.jobs {
+            rectangle.cells(mesh).for_each(|cell| jobs[cell.0 as usize] = Some(job));
+        }
+        let words: Vec<String> = jobs.iter().map(|job| job.map_or(".".to_owned(), |job| job.to_string())).collect();
+        let width = words.iter().map(String::len).max().unwrap_or(0);
+        let row = |row: &[String]| row.iter().map(|word| format!("{word:>width$}")).collect::<Vec<_>>().join(" ");
+        words.chunks(mesh.shape().columns.max(1) as usize).map(row).collect()
+    }
+}
+
 /// The table of slices.
 #[derive(Clone, Debug)]
 pub struct SliceTable {

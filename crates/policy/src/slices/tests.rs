@@ -426,3 +426,11 @@ fn check_promises(table: &SliceTable, most: Option<u32>) -> Result<(), TestCaseE
     }
     Ok(())
 }
+
+#[test]
+fn a_slice_is_drawn_row_by_row_with_columns_that_are_equally_wide() {
+    let mut table = table(shape(3, 2), None);
+    assert_eq!([enter(&mut table, 7, 2, 1), enter(&mut table, 12, 1, 2)], [Some((0, 0)), Some((2, 0))]);
+    let rows: Vec<Vec<String>> = table.slices().iter().map(|slice| slice.rows(table.mesh)).collect();
+    assert_eq!(rows, [[" 7  7 12", " .  . 12"]]);
+}
