@@ -16,6 +16,8 @@
 //! Then it is tried in the same way whether it still blocks more often without them. While the
 //! outcome stays the same, attempts follow after longer and longer times.
 //!
+//! An unknown job takes turns, so its beginning counts as a first attempt if it has failed.
+//!
 //! Several such jobs must try at the same time: a job that has no others in its table runs at any
 //! time, beside those without turns. So attempts begin with periods of the common clock. For the
 //! same reason one that tries to do without turns makes all others block more often. So they keep
@@ -135,6 +137,7 @@ impl TurnTrial {
     ) -> Class {
         let had_turns = matches!(before, Class::Unknown | Class::Spins);
         let has_left_turn = had_turns && has_left_turn;
+        let is_first_without = !had_turns && self.rates[0].ran.is_zero();
         if self.stage != Stage::Begun {
             self.rates[usize::from(had_turns)].count(counters);
         }
@@ -159,6 +162,9 @@ impl TurnTrial {
             }
             Stage::Rest => {
                 self.keeps_turns &= !has_left_turn;
+                if is_first_without && !self.blocks_less(LESS_OFTEN[1]) {
+                    self.multiples[1] = self.multiples[1].max(2 * FIRST);
+                }
                 let waits = class == Class::Blocks || self.keeps_turns && class == Class::Computes;
                 if may_begin && waits && had_turns == self.keeps_turns {
                     self.stage = Stage::Begun;
@@ -243,6 +249,14 @@ mod tests {
     }
 
     #[test]
+    fn the_first_attempt_follows_later_if_the_job_blocked_as_often_when_it_was_unknown() {
+        for (unknown, expected) in [(66, 40), (67, 80), (200, 80)] {
+            let found = changes(100, |look, _| counters(100, if look == 0 { unknown } else { 100 }));
+            assert_eq!(attempts(&found, Unknown)[0], expected, "{unknown}");
+        }
+    }
+
+    #[test]
     fn a_job_that_blocks_less_often_in_turns_keeps_them_but_for_rarer_and_rarer_attempts() {
         for (in_turn, without) in [(0, 100), (66, 100), (5, 30)] {
             let interval = |_, class| counters(100, if takes_turns(class) { in_turn } else { without });
@@ -262,7 +276,7 @@ mod tests {
         for (in_turn, without) in [(30, 30), (67, 100), (100, 30)] {
             let found = changes(700, |_, class| counters(100, if takes_turns(class) { in_turn } else { without }));
             let begun = attempts(&found, Unknown);
-            assert_eq!(begun, [40, 80, 160, 320, 640]);
+            assert_eq!(begun, [80, 160, 320, 640]);
             let ends = attempts(&found, Blocks);
             assert!(ends[1..].iter().eq(begun.iter().map(|begin| begin + 9).collect::<Vec<_>>().iter()));
         }
@@ -293,8 +307,9 @@ mod tests {
         // One of two threads waits so often that it does not count as one that spins.
         let in_turn = |threads| IntervalCounters { threads, spun: Span::ZERO, ..counters(100, 4) };
         let interval = |look, class| match look {
+            0 => counters(100, 50),
             55 => in_turn(1),
-            _ if takes_turns(class) && look > 0 => in_turn(2),
+            _ if takes_turns(class) => in_turn(2),
             _ => counters(100, 100),
         };
         assert_eq!(changes(60, interval), [(0, Blocks), (40, Unknown), (49, Spins), (55, Computes), (56, Blocks)]);
