@@ -68,7 +68,7 @@
 //! | killed | then |
 //! |---|---|
 //! | pds | the agents of running jobs go on, in sessions of their own, and a new pds uses the same table |
-//! | the agent of a job | its successor and other agents let the processes run, and the job leaves the table; it goes on without turns |
+//! | the agent of a job | its successor and other agents let the processes run, and the job leaves the table; it goes on without turns, and `prun` says so at once |
 //! | `prun` | its ranks end with it, and the connection: the job leaves the table |
 
 /// The path of the socket, unless another one is named.

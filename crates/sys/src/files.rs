@@ -47,7 +47,7 @@ pub(crate) use draft::some_name;
 pub use draft::{Draft, PREFIX, remove_leftovers};
 pub use folder::Folder;
 pub use lock::is_locked;
-pub(crate) use lock::{create_locked, lock_leftover, open_leftover};
+pub(crate) use lock::{create_locked, has_name, lock_leftover, open_leftover};
 pub use replacement::Replacement;
 pub use shared_folder::SharedFolder;
 pub(crate) use shared_folder::remove_unused;

@@ -62,7 +62,12 @@ impl Taker {
     ) -> Result<(), Stop> {
         match self {
             Taker::Own(agent) => agent.start(keepers, move || waits.as_mut().map_or(0, |count| count())).or_failed(),
-            Taker::Served(served) => served.start(&keepers).map_err(pds::stop),
+            Taker::Served(served) => {
+                served.start(&keepers).map_err(pds::stop)?;
+                let tell =
+                    || print_message("rowlock: the job's agent of `rowlock pds` has failed: it goes on without turns");
+                served.watch(tell).or_failed()
+            }
         }
     }
 

@@ -1,9 +1,24 @@
 //! `rowlock paper`.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
+use host::calibration::MeasuredCost;
+use host::{Host, HostCalibration, Machine, Rate};
+use measure::experiment;
+use measure::folder::Folder;
+use measure::manifest::Manifest;
+use measure::timestamp::Timestamp;
+use measure::two_worlds::TwoWorlds;
+use papers::figure::changes::Changes;
+use papers::figure::evidence::Evidence;
+use papers::figure::judgement::Judgement;
 use papers::{PAPERS, Paper, Study};
+use policy::Span;
+use scenario::JobKind;
+use scenario::result::World;
 use testing::{Child, Output};
 
 fn rowlock(folder: &Path, arguments: &[&str]) -> Output {
@@ -152,5 +167,58 @@ fn the_time_to_start_jobs_on_this_machine_is_shown_beside_that_of_the_paper() {
         assert!(ours > 0.0 && beside.contains("Not judged: "), "{done}");
         let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["out"], "{done}");
+    }
+}
+
+/// This machine with invented costs.
+fn host() -> Host {
+    let cost = |nanos| MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
+    let calibration = HostCalibration {
+        machine: Machine::current().unwrap(),
+        switch: cost(2_000.0),
+        wake: cost(20_000.0),
+        lone_yield: cost(500.0),
+        clock: cost(25.0),
+        tick: cost(4e6),
+        notes: Vec::new(),
+        quiet: true,
+        rate: Rate { iteration_ps: 500, start_ps: 0 },
+        path: None,
+        from_cache: false,
+    };
+    Host { program: env!("CARGO_BIN_EXE_rowlock").into(), calibration }
+}
+
+#[test]
+#[ignore = "takes a while; ./check --full runs it"]
+fn skew_and_baselines_are_measured_on_this_machine_at_a_reduced_size() {
+    for (name, theirs) in [("ap/skew", ["about 10", "around 5"].as_slice()), ("ap/baselines", &["slower"])] {
+        let paper = Paper::named(name).unwrap();
+        let figure = paper.on_host().unwrap();
+        let host = host();
+        let mut scenario = figure.scenario(host::cells(&host.calibration.machine)).unwrap();
+        scenario.experiment.repeat = 1;
+        for setting in scenario.arms.iter_mut().map(|arm| &mut arm.setting) {
+            // A job of `ap/skew` must have several turns.
+            setting.coscheduling.as_mut().unwrap().slice = Span::from_millis(5);
+            for job in &mut setting.jobs {
+                let JobKind::Barrier { rounds, .. } = &mut job.kind else { panic!("{job:?}") };
+                *rounds = if *rounds == 50_000 { 500 } else { *rounds / 100 };
+            }
+        }
+        let place = tempfile::tempdir().unwrap();
+        let manifest = Manifest::begin(name, &[World::Host], Timestamp::of(std::time::UNIX_EPOCH));
+        let worlds = TwoWorlds::new(Some(host), NonZeroUsize::MIN);
+        let (mut folder, cancel) = (Folder::create(place.path()).unwrap(), AtomicBool::new(false));
+        let finished =
+            experiment::run(scenario.clone(), None, &worlds, &mut folder, manifest, &mut |_| (), &cancel).unwrap();
+        assert!(finished.error.is_none(), "{:?}", finished.error);
+        let (expected, evidence) = (figure.expected().unwrap(), Evidence::new(&scenario, &finished.report.runs));
+        let judgement = Judgement::new(paper, &expected, &evidence, &Changes::default(), &finished.report);
+        for band in &judgement.bands {
+            assert_eq!(band.ours.map(|ours| ours.samples), Some(1), "{name}: {band:?}");
+        }
+        let text = papers::figure::text::render(&judgement, &expected, &evidence);
+        assert!(theirs.iter().all(|theirs| text.contains(theirs)), "{text}");
     }
 }

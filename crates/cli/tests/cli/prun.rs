@@ -299,6 +299,32 @@ fn expect_turns(mechanism: &str) {
 }
 
 #[test]
+fn a_job_that_idles_in_its_turns_is_accompanied_until_it_wants_its_cpus() {
+    let table = Table::new();
+    let options = ["-n", "2", "--cpus", cpu()];
+    let (idle, input) = (table.place().join("idle"), table.place().join("input"));
+    testing::run(testing::command("mkfifo").arg(&input)).expect_success();
+    // Both ranks get a line, whichever is faster.
+    let script = format!("exec 3<> input; until [ -e idle ]; do :; done; read line <&3; {SPIN}");
+    let idles = table.start(&options, &script);
+    let spins = table.start(&options, SPIN);
+    until(|| table.jobs().iter().all(|job| job["class"] == "spins"));
+    std::fs::write(idle, "").unwrap();
+    let runs_in_turns = |job: &Value| job["state"] == "runs" && job["slices"].as_array().unwrap().len() == 1;
+    until(|| table.jobs().iter().all(runs_in_turns));
+    std::fs::write(input, "go\ngo\n").unwrap();
+    for _ in 0..3 {
+        until(|| are_stopped(spins.id()) && are_running(idles.id()));
+        until(|| are_stopped(idles.id()) && are_running(spins.id()));
+    }
+    for prun in [idles, spins] {
+        prun.send(15);
+        prun.wait().expect_signal(15);
+    }
+    table.expect_gone();
+}
+
+#[test]
 fn jobs_that_cooperate_run_and_stop_together() {
     let table = Table::new();
     let options = ["-n", "2", "--cpus", cpu(), "--how", "strict"];

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ use testing::family::Family;
 use testing::{Child, Output};
 
 use crate::json;
-use crate::prun::{SPIN, are_running, are_stopped, cpu, is_stopped, ranks, until};
+use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, is_stopped, ranks, until};
 
 /// Users that no other test has.
 pub(crate) const ONE: u32 = 54_331;
@@ -213,8 +213,100 @@ fn a_job_whose_agent_is_killed_goes_on_without_turns() {
     until(|| pds.jobs(0).is_empty() && are_running(one.id()) && are_running(other.id()));
     for job in [one, other] {
         job.send(Signal::TERM.as_raw());
-        job.wait().expect_signal(Signal::TERM.as_raw()).expect_stderr("has not taken turns to its end");
+        let errors = job.wait().expect_signal(Signal::TERM.as_raw()).stderr;
+        assert_eq!(errors.matches("turns").count(), 1, "{errors}");
     }
+    pds.end();
+}
+
+#[test]
+fn a_job_says_at_once_that_its_agent_has_failed() {
+    let Some(pds) = Pds::start() else { return };
+    let said = pds.place.path().join("said");
+    let mut shell = testing::command("sh");
+    shell.args(["-c", "exec \"$@\" 2> $SAID", "sh"]).env("SAID", &said);
+    let job = pds.rowlock(ONE, &["prun", "--wait", "none", "--", "sleep", "1000"]);
+    let job = Child::start(&mut testing::through(shell, &job));
+    until(|| ranks(job.id()).len() == 1 && pds.jobs(0).len() == 1 && pds.jobs(0)[0]["mechanism"] == "signals");
+    for agent in testing::processes::children(pds.process.as_ref().unwrap().id()) {
+        rustix::process::kill_process(rustix::process::Pid::from_raw(agent as i32).unwrap(), Signal::KILL).unwrap();
+    }
+    let sentence = "rowlock: the job's agent of `rowlock pds` has failed: it goes on without turns\n";
+    until(|| fs::read_to_string(&said).unwrap() == sentence);
+    assert!(are_running(job.id()));
+    job.send(Signal::TERM.as_raw());
+    job.wait().expect_signal(Signal::TERM.as_raw());
+    assert_eq!(fs::read_to_string(&said).unwrap(), sentence);
+    pds.end();
+}
+
+#[test]
+fn a_job_within_a_job_takes_turns_with_that_one() {
+    let Some(pds) = Pds::start() else { return };
+    let script = format!("exec {} prun --wait none -n 2 -- sh -c '{SPIN}'", env!("CARGO_BIN_EXE_rowlock"));
+    let options = ["prun", "--wait", "none", "--cpus", cpu(), "--how", "strict", "--", "sh", "-c", &script];
+    let outer = Child::start(&mut pds.rowlock(ONE, &options));
+    until(|| ranks(outer.id()).len() == 1 && ranks(ranks(outer.id())[0]).len() == 2);
+    let inner = ranks(outer.id())[0];
+    let other = pds.spin(OTHER);
+    assert_eq!(pds.jobs(0).len(), 2);
+    for _ in 0..3 {
+        until(|| are_stopped(inner) && are_running(other.id()));
+        until(|| are_running(inner) && are_stopped(other.id()));
+    }
+    for job in [outer, other] {
+        job.send(Signal::TERM.as_raw());
+        job.wait().expect_signal(Signal::TERM.as_raw());
+    }
+    pds.end();
+}
+
+#[test]
+fn a_rank_that_has_taken_on_the_rights_of_root_is_not_stopped() {
+    let Some(pds) = Pds::start() else { return };
+    let place = pds.place.path();
+    let privileged = place.join("setpriv");
+    fs::copy("/usr/bin/setpriv", &privileged).unwrap();
+    fs::set_permissions(&privileged, Permissions::from_mode(0o4755)).unwrap();
+    // Its user cannot end it.
+    let script = "until [ -e end ]; do :; done";
+    let options =
+        ["prun", "--wait", "none", "-n", "1", "--cpus", cpu(), "--how", "strict", "--", "sh", "-c", script, ":"];
+    let root = [privileged.to_str().unwrap(), "--reuid", "0", "--regid", "0", "--clear-groups", "sh", "-c", script];
+    let one = Child::start(&mut pds.rowlock(ONE, &[&options[..], &root].concat()));
+    let owner = |rank: &u32| fs::metadata(format!("/proc/{rank}")).map(|about| about.uid()).ok();
+    let rank_of = |user| ranks(one.id()).into_iter().find(|rank| owner(rank) == Some(user));
+    until(|| rank_of(ONE).is_some() && rank_of(0).is_some());
+    let [stopped, runs] = [ONE, 0].map(|user| rank_of(user).unwrap());
+    let other = pds.spin(OTHER);
+    for _ in 0..3 {
+        until(|| is_stopped(stopped) == Some(true) && are_running(other.id()));
+        assert_eq!(is_stopped(runs), Some(false));
+        until(|| is_stopped(stopped) == Some(false) && are_stopped(other.id()));
+    }
+    fs::write(place.join("end"), "").unwrap();
+    one.wait().expect_success();
+    other.send(Signal::TERM.as_raw());
+    other.wait().expect_signal(Signal::TERM.as_raw());
+    pds.end();
+}
+
+#[test]
+fn a_program_that_runs_already_takes_turns_only_without_pds() {
+    let Some(pds) = Pds::start() else { return };
+    let mut program = Child::start(testing::command("sleep").arg("1000"));
+    let pid = program.id().to_string();
+    let adopt = ["prun", "--pid", &pid];
+    pds.run(0, &adopt)
+        .expect_exit(2)
+        .expect_stderr("takes no programs that run already; ROWLOCK_PDS=none lets this one");
+    assert_eq!(is_stopped(program.id()), Some(false));
+    let table = Table::new();
+    let prun = Child::start(table.rowlock(&adopt).env("ROWLOCK_PDS", "none"));
+    until(|| table.jobs().len() == 1);
+    program.process().kill().unwrap();
+    prun.wait().expect_success();
+    program.wait().expect_signal(Signal::KILL.as_raw());
     pds.end();
 }
 

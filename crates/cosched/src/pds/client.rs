@@ -5,11 +5,15 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use policy::JobId;
 use policy::layout::Rectangle;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
@@ -141,7 +145,7 @@ impl Client {
             }
             answer => entered(answer)?,
         };
-        Ok(Served { client: Mutex::new(self), job })
+        Ok(Served { client: Mutex::new(self), job, is_over: Arc::default() })
     }
 
     fn set_patience(&self, patience: Option<Duration>) -> Result<(), PdsError> {
@@ -190,6 +194,8 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 pub struct Served {
     client: Mutex<Client>,
     job: JobId,
+    /// Whether the turns have ended as they should, or somebody was told that they have not.
+    is_over: Arc<AtomicBool>,
 }
 
 impl Served {
@@ -223,6 +229,23 @@ impl Served {
         self.tell(Call::Start(keepers))
     }
 
+    /// Lets a thread call this function if the turns end before the job leaves the table: its agent has
+    /// failed, or did not answer.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn watch(&self, tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let stream = self.with(|client| client.stream.get_ref().try_clone())?;
+        let is_over = Arc::clone(&self.is_over);
+        let watch = move || {
+            let ended = retry_on_intr(|| poll(&mut [PollFd::new(&stream, PollFlags::RDHUP)], None));
+            if ended.is_ok() && !is_over.swap(true, SeqCst) {
+                tell();
+            }
+        };
+        thread::Builder::new().name("pds".to_owned()).spawn(watch).map(drop)
+    }
+
     /// Whether the ranks are stopped by SIGSTOP now, as far as turns are concerned.
     pub fn is_stopped_by_signals(&self) -> bool {
         let is_stopped = |answer| match answer {
@@ -251,9 +274,11 @@ impl Served {
     /// Takes the job, whose processes have ended, out of the table.
     ///
     /// # Errors
-    /// [`PdsError`], also if it has taken no turns for some time.
+    /// [`PdsError`], also if it has taken no turns for some time, unless [`watch`](Served::watch) has
+    /// told that.
     pub fn leave(self) -> Result<(), PdsError> {
-        self.tell(Call::Leave)
+        let left = self.tell(Call::Leave);
+        if self.is_over.swap(true, SeqCst) { Ok(()) } else { left }
     }
 
     fn tell(&self, call: Call) -> Result<(), PdsError> {
@@ -262,6 +287,14 @@ impl Served {
 
     fn with<T>(&self, act: impl FnOnce(&mut Client) -> T) -> T {
         act(&mut self.client.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.is_over.store(true, SeqCst);
+        // The thread that watches has the connection as well.
+        let _ = self.with(|client| client.stream.get_ref().shutdown(Shutdown::Both));
     }
 }
 
@@ -284,6 +317,7 @@ fn nonsense() -> PdsError {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, Write};
+    use std::sync::mpsc;
 
     use rustix::net::{bind, listen};
 
@@ -330,6 +364,25 @@ mod tests {
         drop(other);
         let refused = Client::of(own).enter(message::tests::request(), &mut ());
         assert!(matches!(refused, Err(PdsError::Failed(said)) if said == why));
+    }
+
+    #[test]
+    fn the_failure_of_an_agent_is_told_once_and_the_end_of_the_job_is_none() {
+        let served = || {
+            let ((own, other), (told, heard)) = (UnixStream::pair().unwrap(), mpsc::channel());
+            let served = Served { client: Mutex::new(Client::of(own)), job: JobId(1), is_over: Arc::default() };
+            served.watch(move || told.send(()).unwrap()).unwrap();
+            (served, other, heard)
+        };
+        let (fails, other, heard) = served();
+        drop(other);
+        assert!(heard.recv().is_ok() && fails.leave().is_ok());
+        let (leaves, mut other, heard) = served();
+        send(&mut other, Answer::Done).unwrap();
+        assert!(leaves.leave().is_ok() && heard.recv().is_err());
+        let (ends, _other, heard) = served();
+        drop(ends);
+        assert!(heard.recv().is_err());
     }
 
     #[test]

@@ -19,6 +19,7 @@ use sys::perf::{Counter, probe};
 use sys::priorities;
 use sys::rseq::{Rseq, rseq};
 use sys::scheduling::{Thread, is_grouped_by_session, nice};
+use sys::task_group::TaskGroup;
 
 use super::cgroups::Cgroups;
 use super::kernel::Kernel;
@@ -131,6 +132,8 @@ pub(super) struct Probes {
     pub(super) timeslice: Trial<Option<Duration>>,
     /// Whether the kernel groups threads by session.
     pub(super) autogroup: Option<bool>,
+    /// Whether this process is in none of those groups.
+    pub(super) is_outermost: bool,
     /// Whether the kernel can load a scheduler.
     pub(super) sched_ext: bool,
     pub(super) perf: Perf,
@@ -181,6 +184,7 @@ impl Probes {
             real_time_runtime: number("/proc/sys/kernel/sched_rt_runtime_us"),
             timeslice: kind_of_error(priorities::try_timeslice(TIMESLICE)),
             autogroup: is_grouped_by_session(),
+            is_outermost: TaskGroup::of(std::process::id()) == Some(TaskGroup::Root),
             sched_ext: fs::exists("/sys/kernel/sched_ext/state").unwrap_or(false),
             perf: Perf {
                 paranoid: number("/proc/sys/kernel/perf_event_paranoid"),

@@ -35,6 +35,11 @@ pub(super) fn one_session(probes: &Probes) -> Verdict {
         Some(true) if probes.cgroups.has_a_share => {
             Yes.seen("autogroup is on but does not matter: this program's cgroup has a share of its own")
         }
+        Some(true) if probes.is_outermost => {
+            Partly.seen("autogroup is on, and this program is outside of all sessions: none of its ancestors has begun one")
+                .costs(Runs, "each thread competes with whole sessions and not with each of their threads")
+                .remedy("sysctl kernel.sched_autogroup_enabled=0 (root)")
+        }
         Some(true) => Partly.seen("autogroup is on: each session, such as a terminal, has an equal share of the CPUs")
             .costs(Runs, "programs of other sessions compete with a whole scenario and not with each of its threads")
             .costs(Control, "nice values only count inside a session: nice -n -10 rowlock run has no priority over other sessions")

@@ -61,6 +61,7 @@ fn workstation() -> Probes {
         real_time_runtime: Some(950_000),
         timeslice: Ok(Some(Duration::from_micros(500))),
         autogroup: Some(true),
+        is_outermost: false,
         sched_ext: true,
         perf: Perf { paranoid: Some(-1), own_switches: Ok(()), cycles: Ok(()), others: Ok(()) },
         tracefs: Some(PathBuf::from("/sys/kernel/tracing")),
@@ -211,6 +212,11 @@ fn states_follow_from_the_probes() {
         (probes.autogroup, probes.cgroups.has_a_share) = (autogroup, has_a_share);
         assert_eq!(verdict(&probes, "one-session").state, state);
     }
+    let mut outermost = unprivileged();
+    outermost.is_outermost = true;
+    let about = [unprivileged(), outermost].map(|probes| verdict(&probes, "one-session").costs.pop().unwrap().what);
+    assert!(about[0].contains("no priority over other sessions"), "{about:?}");
+    assert!(about[1].contains("each thread competes with whole sessions"), "{about:?}");
     // Only a fully preemptible kernel meets the need.
     for (preemption, state) in [
         (None, State::Unknown),

@@ -205,7 +205,7 @@ pub(super) fn first_word(group: &Path, name: &str) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "it only reads")]
-fn open(around: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+pub(super) fn open(around: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     openat(around, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 

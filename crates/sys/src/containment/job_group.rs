@@ -28,6 +28,10 @@
 //! job has ended. If the other process is killed as well, the next start of a job releases and
 //! removes the group, and the next start of any program releases it to end what is `record`ed.
 //!
+//! The creator holds a lock (`flock`) on the folder of the group, which ends with it. So a group that
+//! is not locked is that of a killed process, also of one in another PID namespace, whose id says
+//! nothing here. A group that is found and removed before it is locked is created again.
+//!
 //! # Why no other group is frozen
 //!
 //! Other processes find the group by its path, which any process of this user may have told them.
@@ -41,15 +45,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, fstatfs, openat, statat};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, fstatfs, openat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::group::{create, first_word, has_limits, is_version_2, remove};
+use super::group::{create, first_word, has_limits, is_version_2, open, remove};
 use super::{Successor, record};
 use crate::cgroups::{Hierarchy, is_writable};
-use crate::files::{Control, Folder, some_name, write_control_at};
-use crate::identity::{Identity, pid_namespace};
+use crate::files::{Control, Folder, has_name, some_name, write_control_at};
 
 /// The prefix of the names of groups of jobs. The id of the creator follows.
 const PREFIX: &str = "rowlock-job-";
@@ -74,6 +77,7 @@ pub struct JobGroup {
     name: CString,
     folder: Folder,
     path: String,
+    _lock: OwnedFd,
     /// `None` once it was dropped.
     successor: Option<Successor>,
 }
@@ -128,18 +132,18 @@ impl JobGroup {
         let around = Folder::open(around)?;
         // They may have been created in another hierarchy.
         places().for_each(|around| end_abandoned_in(&around));
-        let name = format!("{}-{}", some_name(PREFIX), pid_namespace());
+        let name = some_name(PREFIX);
         let inner = around.path().strip_prefix(&hierarchy.mount).unwrap_or(Path::new("")).join(&name);
         let Some(path) = inner.to_str().map(str::to_owned) else { return fail(own, "is not valid UTF-8") };
         let name = CString::new(name)?;
         let successor = Successor::start(Some(around.as_fd()), TIMEOUTS, || end(around.as_fd(), &name))?;
-        let opened = create(around.as_fd(), &name)
+        let opened = create_locked(around.as_fd(), &name)
             .map_err(io::Error::from)
-            .and_then(|()| Folder::open(&hierarchy.mount.join(&path)));
+            .and_then(|lock| Ok((lock, Folder::open(&hierarchy.mount.join(&path))?)));
         match opened {
-            Ok(folder) => {
+            Ok((_lock, folder)) => {
                 let version = hierarchy.version;
-                let group = JobGroup { version, around, name, folder, path, successor: Some(successor) };
+                let group = JobGroup { version, around, name, folder, path, _lock, successor: Some(successor) };
                 if first_word(group.folder(), "cgroup.type") == "domain" || version == 1 {
                     return Ok(group);
                 }
@@ -236,6 +240,29 @@ fn openat_folder(within: impl AsFd, name: impl rustix::path::Arg) -> Result<Owne
     openat(within, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// Creates a group and locks it.
+fn create_locked(around: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    loop {
+        match create(around, name) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(why) => return Err(why),
+        }
+        match lock(around, name) {
+            // Another process has found it before it was locked, and removes it.
+            Err(Errno::WOULDBLOCK | Errno::NOENT) => std::thread::yield_now(),
+            locked => return locked,
+        }
+    }
+}
+
+/// Locks a group that no process has locked.
+fn lock(around: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let group = open(around, name)?;
+    flock(&group, FlockOperation::NonBlockingLockExclusive)?;
+    // It may have been removed meanwhile.
+    if has_name(&group, around, name) { Ok(group) } else { Err(Errno::NOENT) }
+}
+
 /// Releases a group, and removes it with the groups in it. Returns whether there is none any more.
 /// It makes only system calls.
 fn end(around: BorrowedFd<'_>, name: &CStr) -> bool {
@@ -256,7 +283,7 @@ fn release(around: BorrowedFd<'_>, name: &CStr) {
 /// Releases all jobs of killed processes, below and beside the own groups of this process, so that
 /// they can be ended.
 pub(super) fn release_abandoned() {
-    places().for_each(|around| abandoned_in(&around).for_each(|name| release(around.as_fd(), &name)));
+    places().for_each(|around| abandoned_in(&around).for_each(|(name, _lock)| release(around.as_fd(), &name)));
 }
 
 /// The groups in all hierarchies in which this process would create some.
@@ -267,9 +294,10 @@ fn places() -> impl Iterator<Item = Folder> {
 
 /// Removes the groups of killed processes, and ends what is left in them. Ignores errors.
 fn end_abandoned_in(around: &Folder) {
-    let is_left = |name: &CString| !end(around.as_fd(), name);
-    let left: Vec<CString> = abandoned_in(around).filter(is_left).collect();
+    let left = abandoned_in(around).filter_map(|(name, _lock)| (!end(around.as_fd(), &name)).then_some(name));
+    let left: Vec<CString> = left.collect();
     if !left.is_empty() {
+        // It releases them as well, for which they must not be locked.
         record::end_abandoned(None);
         left.iter().for_each(|name| {
             end(around.as_fd(), name);
@@ -277,24 +305,22 @@ fn end_abandoned_in(around: &Folder) {
     }
 }
 
-/// The names of those groups in a group whose creators have ended.
-fn abandoned_in(around: &Folder) -> impl Iterator<Item = CString> {
+/// The names of those groups in a group whose creators have ended, with their locks.
+fn abandoned_in(around: &Folder) -> impl Iterator<Item = (CString, OwnedFd)> {
     let entries = Dir::read_from(around).into_iter().flatten().flatten();
     let is_own = move |name: &CStr| {
         let about = statat(around, name, AtFlags::SYMLINK_NOFOLLOW);
         about.is_ok_and(|about| about.st_uid == geteuid().as_raw())
     };
     let names = entries.map(|entry| entry.file_name().to_owned());
-    names.filter(move |name| name.to_str().is_ok_and(is_abandoned) && is_own(name))
+    let names = names.filter(move |name| name.to_str().is_ok_and(is_locked_by_creator) && is_own(name));
+    names.filter_map(move |name| lock(around.as_fd(), &name).ok().map(|lock| (name, lock)))
 }
 
-/// Whether this is the name of a group whose creator was in this PID namespace and has ended.
-fn is_abandoned(name: &str) -> bool {
-    let Some((creator, rest)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { return false };
-    let is_of_this_namespace = rest.rsplit('-').next() == Some(&pid_namespace().to_string());
-    // A process with the same id may have taken its place: then it is left until that has ended.
-    let has_ended = |pid: u32| !Identity { pid, started: 0 }.is_alive();
-    is_of_this_namespace && creator.parse().is_ok_and(has_ended)
+/// Whether this is the name of a group that its creator has locked. One with another part was
+/// created by an earlier version of rowlock, without a lock.
+fn is_locked_by_creator(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|rest| rest.split('-').count() == 3)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub fn is_locked(file: impl AsFd) -> bool {
 }
 
 /// Whether an open file or folder has this name in a folder.
-pub(super) fn has_name(file: impl AsFd, folder: impl AsFd, name: impl Arg) -> bool {
+pub(crate) fn has_name(file: impl AsFd, folder: impl AsFd, name: impl Arg) -> bool {
     let named = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     named.is_ok_and(|named| fstat(file).is_ok_and(|about| (about.st_dev, about.st_ino) == (named.st_dev, named.st_ino)))
 }

@@ -1,6 +1,8 @@
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -97,7 +99,7 @@ fn run_frozen_job(script: &str) {
         contained.process().stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
     }
     group.control(file).unwrap().write(frozen).unwrap();
-    println!("frozen");
+    println!("frozen {}", group.path());
     std::thread::park();
 }
 
@@ -227,19 +229,67 @@ fn a_group_with_a_weight_is_beside_the_own_one_unless_that_leaves_limits_or_a_we
 }
 
 #[test]
-fn the_group_of_a_process_that_may_be_alive_is_not_abandoned() {
-    let (namespace, mut ended) = (pid_namespace(), testing::Child::start(testing::command("true").arg("")));
-    let id = ended.id();
-    ended.process().wait().unwrap();
-    assert!(is_abandoned(&format!("{PREFIX}{id}-0-1a-{namespace}")));
-    for name in [
-        format!("{PREFIX}{}-0-1a-{namespace}", std::process::id()),
-        format!("{PREFIX}1-0-1a-{namespace}"),
-        format!("{PREFIX}{id}-0-1a-{}", namespace + 1),
-        format!("{PREFIX}{id}"),
-        format!("{PREFIX}x-0-1a-{namespace}"),
-        format!("rowlock-program-{id}-0-1a-{namespace}"),
-    ] {
-        assert!(!is_abandoned(&name), "{name}");
+fn only_a_group_that_no_process_has_locked_is_abandoned() {
+    let place = tempfile::tempdir().unwrap();
+    let around = Folder::open(place.path()).unwrap();
+    let abandoned = || abandoned_in(&around).map(|(name, _lock)| name).collect::<Vec<_>>();
+    let names = ["1-0-1a", "7-0-1a"].map(|rest| CString::new(format!("{PREFIX}{rest}")).unwrap());
+    let [used, killed] = names.each_ref().map(|name| create_locked(around.as_fd(), name).unwrap());
+    for name in [format!("{PREFIX}7-0-1a-4026531836"), format!("{PREFIX}7"), "rowlock-program-7-0-1a".to_owned()] {
+        fs::create_dir(place.path().join(name)).unwrap();
     }
+    assert!(abandoned().is_empty());
+    drop(killed);
+    assert_eq!(abandoned(), [names[1].clone()]);
+    drop(used);
+    assert_eq!(abandoned().len(), 2);
+}
+
+#[test]
+fn a_group_that_another_process_removes_before_it_is_locked_is_created_again() {
+    let place = tempfile::tempdir().unwrap();
+    let around = Folder::open(place.path()).unwrap();
+    let around = around.as_fd();
+    for number in 0..100 {
+        let name = CString::new(format!("{PREFIX}1-{number}-1a")).unwrap();
+        let removing = create_locked(around, &name).unwrap();
+        let begun = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let creator = scope.spawn(|| {
+                begun.store(true, SeqCst);
+                create_locked(around, &name)
+            });
+            while !begun.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            assert!(end(around, &name));
+            drop(removing);
+            assert!(creator.join().unwrap().is_ok());
+        });
+        assert_eq!(place.path().read_dir().unwrap().count(), number + 1);
+    }
+}
+
+#[test]
+fn a_frozen_job_in_another_pid_namespace_is_left_alone_until_that_is_killed() {
+    let start = |this: Command| {
+        for (number, (hierarchy, file, _)) in freezers().into_iter().enumerate() {
+            let mut unshare = testing::command("unshare");
+            unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", "env", &format!("NUMBER={number}")]);
+            let mut child = testing::Child::start_piped(&mut testing::through(unshare, &this));
+            let line = std::iter::repeat_with(|| child.read_line()).find(|line| line.contains("frozen")).unwrap();
+            let group = hierarchy.mount.join(line.split_once("frozen ").unwrap().1.trim_end());
+            let next = || drop(JobGroup::create(&hierarchy).unwrap());
+            next();
+            let state = fs::read_to_string(group.join(file)).unwrap();
+            assert!(["1\n", "FREEZING\n", "FROZEN\n"].contains(&state.as_str()), "{state}");
+            // All processes of the namespace are killed at once.
+            child.send(libc::SIGKILL);
+            while group.exists() {
+                next();
+            }
+            child.wait().expect_signal(libc::SIGKILL);
+        }
+    };
+    testing::isolated_by(start, || run_frozen_job(DAEMON));
 }
