@@ -194,7 +194,7 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 pub struct Served {
     client: Mutex<Client>,
     job: JobId,
-    /// Whether the turns have ended as they should, or somebody was told that they have not.
+    /// Whether the turns have ended as they should, or `watch` has told that they have not.
     is_over: Arc<AtomicBool>,
 }
 
