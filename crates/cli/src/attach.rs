@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::ControlFlow;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Acquire;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use cosched::StateError;
 use policy::JobId;
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 use sys::files::is_locked;
 
 use crate::jobs::look;
@@ -49,7 +50,8 @@ pub(crate) fn attach(job: JobId) -> Result<(), Stop> {
             }
             Err(signals.interruption())
         }
-        Cause::NoReader => Ok(()),
+        // How the job ends is not known: this ends as `cat` would.
+        Cause::NoReader => ::exec::end_as(ExitStatus::from_raw(Signal::PIPE.as_raw())),
     }
 }
 

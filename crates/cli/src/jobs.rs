@@ -23,7 +23,7 @@ use serde::Serialize;
 use sys::identity::Identity;
 
 use crate::arguments::prun::{self, Jobs, Kill, Set};
-use crate::output::{print, print_as};
+use crate::output::{print, print_as, print_message};
 use crate::pds;
 use crate::signals::Signals;
 use crate::spool::{End, Record, Spool};
@@ -83,7 +83,7 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
 }
 
 /// The width of the terminal that is standard output. `None` if that is another file.
-fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     Some(size.ws_col.into()).filter(|&width| width > 0)
 }
@@ -111,10 +111,16 @@ pub(crate) fn hold(job: JobId) -> Result<(), Stop> {
 
 /// Lets a job go on that is held, or that its terminal has stopped.
 pub(crate) fn resume(job: JobId) -> Result<(), Stop> {
+    let before = look()?;
     change(job, Change::Hold(false))?;
     let table = look()?;
-    let found = table.as_ref().and_then(|(state, _)| state.job(job).ok()).filter(|job| job.is_suspended);
-    let Some(suspended) = found else { return Ok(()) };
+    let found = |table: &Option<(Arc<State>, _)>| table.as_ref().and_then(|(state, _)| state.job(job).ok().cloned());
+    let Some(suspended) = found(&table).filter(|job| job.is_suspended) else {
+        if found(&before).is_some_and(|job| !job.is_held && !job.is_suspended) {
+            print_message(format_args!("rowlock: job {job} was neither held nor stopped by its terminal"));
+        }
+        return Ok(());
+    };
     // Its starter has stopped itself, and continues the ranks when it continues, as for `bg`.
     let sent = cosched::processes::signal(suspended.starter(), Signal::CONT.as_raw());
     sent.with_context(|| format!("cannot continue job {job}")).or_failed()

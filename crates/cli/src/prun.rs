@@ -14,7 +14,9 @@ use cosched::pds::JobRequest;
 use cosched::placement::{Demand, DoesNotFit};
 use cosched::ranks::{Ended, Input, Io, Listener, Output, RankStart, Ranks, StartError, block_requests_to_end};
 use cosched::topology::Topology;
-use cosched::{Agent, AgentError, Entering, Program, State, StopChoice, StopMechanism, Table, own_ancestors};
+use cosched::{
+    Agent, AgentError, Entering, Program, State, StateError, StopChoice, StopMechanism, Table, own_ancestors,
+};
 use counters::{Environment, Region};
 use policy::gang::Gang;
 use policy::layout::{Occupancy, Partitioner, Rectangle, Request};
@@ -25,7 +27,7 @@ use sys::identity::Identity;
 use sys::signals::BlockedSignals;
 use sys::unnamed::UnnamedFile;
 
-use crate::arguments::prun::{Bind, Prun, Stdin, Wait};
+use crate::arguments::prun::{Bind, JOB, MOST_RANKS, Prun, Stdin, Wait};
 use crate::jobs::look;
 use crate::output::{print, print_message};
 use crate::pds;
@@ -40,8 +42,6 @@ mod queue;
 mod session;
 mod turns;
 
-/// The variable with the number of the job.
-const JOB: &str = "ROWLOCK_JOB";
 /// How long a turn lasts if no job says so.
 pub(crate) const SLICE: Span = Span::from_millis(20);
 
@@ -53,14 +53,15 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     if let Some(process) = arguments.pid {
         return adopted::adopt(arguments, process);
     }
-    let plan = Plan::new(arguments)?;
-    if arguments.dry_run {
-        return print(&plan.describe()?);
-    }
+    let mut plan = Plan::new(arguments)?;
     // A job within a job is a part of it: it takes turns together with all of it.
     let is_part = is_within_a_job();
     if is_part {
         plan.refuse_own_turns()?;
+        plan.unbound.get_or_insert_with(|| "because the job is a part of another".to_owned());
+    }
+    if arguments.dry_run {
+        return print(&plan.describe()?);
     }
     // Output that cannot be kept is a reason not to wait in the queue.
     let place = arguments.detach.then(|| session::Place::prepare(&plan.place)).transpose()?;
@@ -123,16 +124,20 @@ fn report(ended: io::Result<Ended>) -> ExitStatus {
             if let Some(cause) = ended.cause() {
                 print_message(format_args!("rowlock: {cause}"));
             }
-            if let Some(why) = ended.lost_output {
-                print_message(format_args!("rowlock: a part of the output is lost: {why}"));
-            }
-            ended.status
+            let Some(why) = ended.lost_output else { return ended.status };
+            print_message(format_args!("rowlock: a part of the output is lost: {why}"));
+            if ended.status.success() { failed() } else { ended.status }
         }
         Err(why) => {
             why.report();
-            ExitStatus::from_raw(1 << 8)
+            failed()
         }
     }
+}
+
+/// The status of a process with the exit code 1.
+fn failed() -> ExitStatus {
+    ExitStatus::from_raw(1 << 8)
 }
 
 /// Whether this process belongs to a job, which is in a table. The job may have been started before
@@ -262,6 +267,12 @@ impl Plan<'_> {
         self.demand().request_within(topology, &self.permitted, self.quota.is_some())
     }
 
+    /// Refuses what no job can have.
+    fn check(&self) -> Result<(), Stop> {
+        self.output.check::<::exec::StartError>(self.programs.len()).map_err(not_started)?;
+        self.arguments.memory.map_or(Ok(()), queue::check_memory)
+    }
+
     /// Refuses what is for a job that is not within another one.
     fn refuse_own_turns(&self) -> Result<(), Stop> {
         let &Prun { with, queue, memory, detach, .. } = self.arguments;
@@ -269,12 +280,13 @@ impl Plan<'_> {
         if let Some((name, _)) = options.into_iter().find(|&(_, is_there)| is_there) {
             return Err(Stop::Input(anyhow::anyhow!("--{name}: a job within a job is a part of that one")));
         }
-        let &Prun { slice, weight, how, mechanism, .. } = self.arguments;
+        let &Prun { slice, weight, how, mechanism, mesh, .. } = self.arguments;
         let options = [
             ("--slice", slice.is_some()),
             ("--weight", weight != 1),
             ("--how", how != Gang::default()),
             ("--mechanism", mechanism.is_some()),
+            ("--mesh", mesh.is_some()),
         ];
         let without_effect: Vec<&str> = options.iter().filter(|option| option.1).map(|option| option.0).collect();
         if !without_effect.is_empty() {
@@ -287,6 +299,7 @@ impl Plan<'_> {
     /// Enters the job into the table of pds if that is there, or into that of this user. Then it
     /// blocks requests to end: this process has to leave the table itself.
     fn enter_anywhere(&self) -> Result<(Option<Taker>, Option<BlockedSignals>), Stop> {
+        self.check()?;
         let Some(client) = pds::find()? else {
             let requests = block_requests_to_end().or_failed()?;
             return Ok((Some(Taker::Own(Box::new(self.enter()?))), Some(requests)));
@@ -297,7 +310,6 @@ impl Plan<'_> {
             let name = mechanism.name();
             return Err(Stop::Input(anyhow::anyhow!("--mechanism {name}: pds stops jobs by signals")));
         }
-        memory.map_or(Ok(()), queue::check_memory)?;
         let request = JobRequest {
             command: self.command(),
             ranks: self.ranks(),
@@ -333,7 +345,6 @@ impl Plan<'_> {
 
     /// Enters the job into the table of this user.
     fn enter(&self) -> Result<Agent, Stop> {
-        self.arguments.memory.map_or(Ok(()), queue::check_memory)?;
         let slice = self.arguments.slice;
         let empty =
             || State::new(self.topology(), slice.unwrap_or(SLICE)).numbered_from(spool::first_number(&self.place));
@@ -437,9 +448,7 @@ impl Plan<'_> {
         match (&self.unbound, cpus) {
             (Some(why), _) => format!("rowlock: ranks are not bound to CPUs, {why}"),
             (None, None) => {
-                "rowlock: ranks are not bound to CPUs, because the job is a part of another, or the table has none of \
-                 its CPUs"
-                    .to_owned()
+                "rowlock: ranks are not bound to CPUs, because the table of jobs has none of these".to_owned()
             }
             (None, Some(cpus)) => {
                 let lines = cpus.iter().enumerate().map(|(rank, cpus)| format!("  rank {rank}: {}", list(cpus)));
@@ -464,6 +473,12 @@ impl Plan<'_> {
 
     /// A text that says which ranks would be started, and where.
     fn describe(&self) -> Result<String, Stop> {
+        self.check()?;
+        if let Some(with) = self.arguments.with {
+            let table = look()?;
+            let known = table.as_ref().map_or(Err(StateError::Unknown(with)), |(state, _)| state.job(with));
+            known.or_input()?;
+        }
         let topology = &self.topology();
         let request = self.request(topology).or_input()?;
         let cells = request.and_then(|request| Partitioner::default().find(&Occupancy::new(topology.mesh()), request));
@@ -501,25 +516,34 @@ fn list(cpus: &[u32]) -> String {
 /// The programs with the number of their ranks: divided at ` : `, each but the first may begin with
 /// `-n N`.
 fn parts(arguments: &Prun) -> Result<Vec<(u32, &[OsString])>, Stop> {
-    let mut parts = Vec::new();
-    for (number, words) in arguments.command.split(|word| word == ":").enumerate() {
-        let part = match words {
-            [option, ranks, words @ ..] if number > 0 && option == "-n" => {
-                let ranks =
-                    ranks.to_str().and_then(|ranks| ranks.parse().ok()).filter(|ranks| (1..=65_536).contains(ranks));
-                let ranks =
-                    ranks.ok_or_else(|| anyhow::anyhow!("write a number of ranks from 1 to 65536 after `: -n`"));
-                (ranks.or_input()?, words)
-            }
-            words if number > 0 => (1, words),
-            words => (arguments.ranks.unwrap_or(1), words),
-        };
-        parts.push(part);
-    }
-    if parts.iter().map(|&(ranks, _)| u64::from(ranks)).sum::<u64>() > 65_536 {
-        return Err(Stop::Input(anyhow::anyhow!("a job has at most 65536 ranks")));
+    let mut words = arguments.command.split(|word| word == ":");
+    let first = words.next().map(|words| Ok((arguments.ranks.unwrap_or(1), words)));
+    let parts: Vec<_> = first.into_iter().chain(words.map(further_part)).collect::<Result<_, Stop>>()?;
+    if parts.iter().map(|&(ranks, _)| u64::from(ranks)).sum::<u64>() > u64::from(MOST_RANKS) {
+        return Err(Stop::Input(anyhow::anyhow!("a job has at most {MOST_RANKS} ranks")));
     }
     Ok(parts)
+}
+
+/// A part that follows ` : `.
+fn further_part(words: &[OsString]) -> Result<(u32, &[OsString]), Stop> {
+    let (ranks, words) = match words {
+        [option, ranks, words @ ..] if option == "-n" => {
+            let ranks = ranks.to_str().and_then(|ranks| ranks.parse().ok());
+            let ranks = ranks.filter(|ranks| (1..=MOST_RANKS).contains(ranks));
+            let missing = || anyhow::anyhow!("write a number of ranks from 1 to {MOST_RANKS} after `: -n`");
+            (ranks.ok_or_else(missing).or_input()?, words)
+        }
+        words => (1, words),
+    };
+    match words {
+        [dashes, words @ ..] if dashes == "--" => Ok((ranks, words)),
+        [option, ..] if option.as_encoded_bytes().starts_with(b"-") => {
+            let option = option.to_string_lossy();
+            Err(Stop::Input(anyhow::anyhow!("{option}: `-n` is the only option after ` : `; all others come first")))
+        }
+        words => Ok((ranks, words)),
+    }
 }
 
 fn rule(wait: Wait) -> WaitingRule {

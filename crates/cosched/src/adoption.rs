@@ -39,6 +39,9 @@ pub enum CannotAdopt {
     /// It cannot be stopped.
     #[error("process {0} belongs to another user")]
     Forbidden(u32),
+    /// It cannot be stopped, nor ended.
+    #[error("process {0} is a thread of the kernel")]
+    OfKernel(u32),
     /// It is stopped, and would be taken for one that is to stay so.
     #[error("process {0} is stopped; `kill -CONT {0}` continues it")]
     Stopped(u32),
@@ -88,6 +91,9 @@ impl Program {
             return Err(CannotAdopt::Forbidden(process));
         }
         let stat = Stat::of(process).filter(|stat| !stat.has_ended()).ok_or(CannotAdopt::NotThere(process))?;
+        if stat.is_of_kernel {
+            return Err(CannotAdopt::OfKernel(process));
+        }
         Ok(Program { identity: Identity { pid: process, started: stat.started }, handle })
     }
 

@@ -78,6 +78,21 @@ pub enum Output {
     File(PathBuf),
 }
 
+impl Output {
+    /// Whether so many ranks can have it.
+    ///
+    /// # Errors
+    /// [`StartError::OneFile`].
+    pub fn check<E: std::error::Error>(&self, ranks: usize) -> Result<(), StartError<E>> {
+        match self {
+            Output::File(pattern) if ranks > 1 && path_for(pattern, 0) == *pattern => {
+                Err(StartError::OneFile(pattern.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Input and output of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Io {
@@ -293,9 +308,7 @@ fn open_files<E: std::error::Error>(output: &Output, count: usize) -> Result<Vec
         let path = path_for(pattern, rank);
         open_emptied(&path).map(Some).map_err(|why| StartError::Output { rank, path, why })
     };
-    if count > 1 && path_for(pattern, 0) == *pattern {
-        return Err(StartError::OneFile(pattern.clone()));
-    }
+    output.check(count)?;
     (0..).take(count).map(open).collect()
 }
 

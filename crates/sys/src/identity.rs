@@ -63,6 +63,9 @@ pub fn boot() -> String {
 /// More bytes than `/proc/PID/stat` has: 52 numbers of at most 20 digits, and a short name.
 const LONGEST_STAT: usize = 2048;
 
+/// The flag of threads of the kernel: `PF_KTHREAD` of `include/linux/sched.h`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
 /// Fields of `/proc/PID/stat`, or of `/proc/PID/task/TID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -75,6 +78,8 @@ pub struct Stat {
     /// The ID of its session, which is that of the process that leads it. Zero if that process is
     /// not in this PID namespace.
     pub session: u32,
+    /// Whether it is a thread of the kernel, which no signal stops or ends.
+    pub is_of_kernel: bool,
     /// The start time in kernel ticks since boot.
     pub started: u64,
     /// The CPU on which it ran last. `None` if the kernel does not say.
@@ -123,10 +128,12 @@ impl Stat {
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
         let session = fields.nth(1)?.parse().ok()?;
-        let threads = fields.nth(13)?.parse().ok()?;
+        let flags: u32 = fields.nth(2)?.parse().ok()?;
+        let threads = fields.nth(10)?.parse().ok()?;
         let started = fields.nth(1)?.parse().ok()?;
         let cpu = fields.nth(16).and_then(|cpu| cpu.parse().ok());
-        let mut stat = Stat { pid, state, parent, session, threads, started, cpu, name: [0; 15] };
+        let is_of_kernel = flags & KERNEL_THREAD != 0;
+        let mut stat = Stat { pid, state, parent, session, is_of_kernel, threads, started, cpu, name: [0; 15] };
         stat.name.iter_mut().zip(text.get(name.start() + 1..*name.end())?).for_each(|(to, from)| *to = *from);
         Some(stat)
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use cosched::ranks::{RANK, RANKS};
 use cosched::{SLICES, StopChoice};
 use policy::gang::Gang;
 use policy::layout::Shape;
@@ -14,18 +15,24 @@ use policy::{CpuSet, JobId, Span};
 
 use super::{TextOrJson, one_of};
 
+/// A job has at most so many ranks, and each at most so many cores.
+pub(crate) const MOST_RANKS: u32 = 65_536;
+/// The variables of ranks that `--env` cannot set.
+const OWN_VARIABLES: [&str; 4] = [JOB, RANK, RANKS, wait::turn::VARIABLE];
+/// The variable with the number of the job.
+pub(crate) const JOB: &str = "ROWLOCK_JOB";
 /// The ways to share this machine.
 const WAYS: [Gang; 4] = [Gang::Adaptive, Gang::Strict, Gang::Moderate, Gang::None];
 
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Prun {
-    /// Start N ranks, each on cores of its own if there are enough [default: one rank that has all
-    /// CPUs of the caller]
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    /// Start N ranks, 1 to 65536, each on cores of its own if there are enough [default: one rank
+    /// that has all CPUs of the caller]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count)]
     pub(crate) ranks: Option<u32>,
     /// Give each rank K cores, and set OMP_NUM_THREADS to their CPUs if it is unset
-    #[arg(short = 'c', long = "cores", value_name = "K", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(short = 'c', long = "cores", value_name = "K", value_parser = count)]
     pub(crate) cores: Option<u32>,
     /// Ask for this rectangle of cores, as in 4x2: columns of cores, rows of cores with a common
     /// cache
@@ -44,8 +51,8 @@ pub(crate) struct Prun {
     /// [default: 20 ms]
     #[arg(long, value_name = "TIME", value_parser = slice)]
     pub(crate) slice: Option<Span>,
-    /// The job's share of the turns, relative to other jobs
-    #[arg(long, value_name = "W", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST_WEIGHT)))]
+    /// The job's share of the turns, relative to other jobs, from 1 to 1000
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = weight)]
     pub(crate) weight: u32,
     /// Take turns together with this job, as `rowlock jobs` lists it: for jobs that wait for each
     /// other
@@ -62,7 +69,7 @@ pub(crate) struct Prun {
     pub(crate) memory: Option<u64>,
     /// How threads wait: a waiting rule, as `rowlock policies` lists them, or none to leave the
     /// program as it is
-    #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = wait)]
+    #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = waiting)]
     pub(crate) wait: Wait,
     /// Whether each rank is bound to the CPUs of its cores
     #[arg(long, value_name = "TO", value_enum, default_value_t)]
@@ -99,14 +106,14 @@ pub(crate) struct Prun {
     pub(crate) dry_run: bool,
     /// Let this process and its descendants, which run already, take turns until it ends; Ctrl-C
     /// only ends the turns
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = [
+    #[arg(long, value_name = "PID", value_parser = process, conflicts_with_all = [
         "command", "ranks", "cores", "mechanism", "queue", "memory", "wait", "bind", "stdin", "detach", "label", "output",
         "time_limit", "cpus", "chdir", "env", "report_bindings", "dry_run",
     ])]
     pub(crate) pid: Option<u32>,
     /// The program with its arguments, preferably after `--`; another one, with ranks of its own,
-    /// after ` : `, as in `prun -n 1 -- master : -n 3 worker`
-    #[arg(value_name = "CMD", required_unless_present = "pid", trailing_var_arg = true, allow_hyphen_values = true)]
+    /// after ` : `, as in `prun -n 1 -- master : -n 3 -- worker`; `-n` is the only option there
+    #[arg(value_name = "CMD", required_unless_present = "pid", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -129,7 +136,7 @@ pub(crate) enum Bind {
     /// The CPUs of their cores
     #[default]
     Cores,
-    /// Nowhere
+    /// No CPU
     None,
 }
 
@@ -195,8 +202,8 @@ pub(crate) struct Set {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Change {
-    /// Its share of the turns, relative to other jobs
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=i64::from(LARGEST_WEIGHT)))]
+    /// Its share of the turns, relative to other jobs, from 1 to 1000
+    #[arg(long, value_name = "W", value_parser = weight)]
     pub(crate) weight: Option<u32>,
     /// When it takes turns: adaptive, strict, moderate or none
     #[arg(long, value_name = "HOW", value_parser = one_of(&WAYS, Gang::name))]
@@ -204,14 +211,28 @@ pub(crate) struct Change {
 }
 
 fn slice(text: &str) -> Result<Span, String> {
-    let slice: Span = text.parse().map_err(|why: policy::ParseSpanError| why.to_string())?;
-    if SLICES.contains(&slice) {
-        return Ok(slice);
-    }
-    Err(format!("a slice lasts from {} to {}", SLICES.start(), SLICES.end()))
+    let slice = text.parse().ok().filter(|slice| SLICES.contains(slice));
+    slice.ok_or_else(|| format!("a turn lasts from {} to {}: write it as \"20 ms\"", SLICES.start(), SLICES.end()))
 }
 
-fn wait(text: &str) -> Result<Wait, String> {
+fn count(text: &str) -> Result<u32, String> {
+    number(text, MOST_RANKS)
+}
+
+fn weight(text: &str) -> Result<u32, String> {
+    number(text, LARGEST_WEIGHT)
+}
+
+fn process(text: &str) -> Result<u32, String> {
+    number(text, u32::MAX)
+}
+
+fn number(text: &str, most: u32) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("write a whole number from 1 to {most}"))
+}
+
+fn waiting(text: &str) -> Result<Wait, String> {
     if text == "none" { Ok(Wait::AsWritten) } else { super::rule(text).map(Wait::By) }
 }
 
@@ -222,13 +243,17 @@ pub(super) fn job(text: &str) -> Result<JobId, &'static str> {
 fn variable(text: &str) -> Result<(String, String), &'static str> {
     let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let (name, value) = parts.ok_or("write NAME=VALUE")?;
+    if OWN_VARIABLES.contains(&name) {
+        return Err("`prun` itself sets this variable");
+    }
     Ok((name.to_owned(), value.to_owned()))
 }
 
 fn signal(text: &str) -> Result<i32, &'static str> {
     const NAMES: [(&str, i32); 7] =
         [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("USR1", 10), ("USR2", 12), ("TERM", 15)];
-    let name = text.strip_prefix("SIG").unwrap_or(text);
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let found = NAMES.into_iter().find(|&(known, number)| name == known || name == number.to_string());
     match found {
         Some((_, number)) => Ok(number),

@@ -132,11 +132,33 @@ fn ranks_know_their_number_and_how_many_they_are() {
 #[test]
 fn several_programs_are_one_job() {
     let table = Table::new();
-    let output = table.run(&["--label", "--", "echo", "first", ":", "-n", "2", "echo", "other", "-n", ":", "echo"]);
+    let output =
+        table.run(&["--label", "--", "echo", "first", ":", "-n", "2", "--", "echo", "other", "-n", ":", "echo"]);
     let output = output.expect_success();
     let mut lines: Vec<_> = output.stdout.lines().map(str::trim_end).collect();
     lines.sort_unstable();
     assert_eq!(lines, ["[0] first", "[1] other -n", "[2] other -n", "[3]"], "{output}");
+}
+
+#[test]
+fn output_that_is_lost_is_a_failure() {
+    let table = Table::new();
+    for (script, code) in [("echo lost", 1), ("echo lost; exit 3", 3)] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = table.rowlock(&["prun", "--label", "--", "sh", "-c", script]);
+        let ended = Child::start_into(&mut command, full).wait().expect_exit(code);
+        ended.expect_stderr("a part of the output is lost");
+    }
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_within_a_job_is_not_bound_also_in_a_dry_run() {
+    let table = Table::new();
+    let script = "$0 prun --dry-run -- true; $0 prun --report-bindings -- true";
+    let output = table.run(&["--", "sh", "-c", script, env!("CARGO_BIN_EXE_rowlock")]).expect_success();
+    let why = "ranks are not bound to CPUs, because the job is a part of another";
+    output.expect_stdout(why).expect_stderr(why);
 }
 
 #[test]
@@ -177,17 +199,25 @@ fn the_first_rank_that_fails_ends_the_others_and_gives_the_exit_code() {
 fn bad_input_is_explained_and_leaves_nothing() {
     let table = Table::new();
     for (arguments, code, said) in [
-        (&["prun", "-n", "0", "--", "true"][..], 2, "0 is not in 1..=65536"),
+        (&["prun", "-n", "0", "--", "true"][..], 2, "write a whole number from 1 to 65536"),
         (&["prun", "-n", "70000", "--", "true"], 2, "65536"),
+        (&["prun", "-np", "2", "true"], 2, "write a whole number from 1 to 65536"),
+        (&["prun", "--misspelt", "true"], 2, "unexpected argument '--misspelt'"),
+        (&["prun", "--", "true", ":", "-c", "2", "--", "true"], 2, "-c: `-n` is the only option after ` : `"),
+        (&["prun", "--env", "ROWLOCK_RANK=1", "--", "true"], 2, "`prun` itself sets this variable"),
+        (&["prun", "--time-limit", "5", "--", "true"], 2, "write a time as \"90 s\""),
+        (&["prun", "--dry-run", "--with", "7", "--", "true"], 2, "there is no job 7"),
+        (&["prun", "--dry-run", "--memory", "4000 TiB", "--", "true"], 2, "--memory: a job can have at most"),
+        (&["prun", "--dry-run", "-n", "2", "--output", "one", "--", "true"], 2, "`%r` in its name stands for the rank"),
         (&["prun", "--mesh", "9999x1", "--", "true"], 2, "does not fit"),
         (&["prun", "-c", "9999", "--", "true"], 2, "-c 9999: the permitted CPUs have only"),
         (&["prun", "--mechanism", "hint", "--how", "moderate", "--", "true"], 2, "does not give way by itself"),
-        (&["prun", "--slice", "1 ms", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
-        (&["prun", "--slice", "11 s", "--", "true"], 2, "a slice lasts from 5 ms to 10 s"),
-        (&["prun", "--slice", "20", "--", "true"], 2, "missing unit"),
+        (&["prun", "--slice", "1 ms", "--", "true"], 2, "a turn lasts from 5 ms to 10 s"),
+        (&["prun", "--slice", "11 s", "--", "true"], 2, "a turn lasts from 5 ms to 10 s"),
+        (&["prun", "--slice", "20", "--", "true"], 2, "write it as \"20 ms\""),
         (&["prun", "--how", "gang", "--", "true"], 2, "adaptive, strict, moderate, none"),
         (&["prun", "--mechanism", "magic", "--", "true"], 2, "freeze, freezer, signals, hint"),
-        (&["prun", "--weight", "0", "--", "true"], 2, "1..=1000"),
+        (&["prun", "--weight", "0", "--", "true"], 2, "from 1 to 1000"),
         (&["prun", "--with", "7", "--", "true"], 2, "there is no job 7; `rowlock jobs` lists all jobs"),
         (&["prun", "--with", "x", "--", "true"], 2, "not the number of a job"),
         (&["prun", "--queue", "--now", "--", "true"], 2, "cannot be used with"),
@@ -285,6 +315,8 @@ fn expect_turns(mechanism: &str) {
     set(&["set", "2", "--weight", "3"]);
     assert_eq!(table.jobs()[1]["weight"], 3);
     set(&["resume", "1"]);
+    let again = testing::run(&mut table.rowlock(&["resume", "1"])).expect_success();
+    again.expect_stderr("job 1 was neither held nor stopped by its terminal");
     until(|| are_running(first.id()) && are_stopped(second.id()));
     // Without turns, both run at any time.
     set(&["set", "1", "--how", "none"]);

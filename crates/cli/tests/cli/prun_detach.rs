@@ -116,7 +116,7 @@ fn a_reader_of_the_output_may_leave() {
     until(|| job(&table, &number).is_some_and(|job| job["state"] == "ended"));
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = Child::start_into(&mut table.rowlock(&["attach", &number]), writer).wait().expect_success();
+    let output = Child::start_into(&mut table.rowlock(&["attach", &number]), writer).wait().expect_signal(13);
     assert_eq!(output.stderr, "");
     testing::run(&mut table.rowlock(&["attach", &number])).expect_success().expect_stdout("here");
     expect_nothing(&table);

@@ -123,7 +123,16 @@ pub(super) fn job_stops(probes: &Probes) -> Verdict {
     let stops = &probes.job_stops;
     let mut seen = format!("`rowlock prun` stops jobs by the mechanism `{}`", stops.mechanism.name());
     stops.obstacles.iter().for_each(|why| seen.push_str(&format!("; {why}")));
-    seen.push_str(&format!("; {}", stops.table));
+    let table = match &stops.table {
+        Ok(table) => table,
+        Err(why) => {
+            return No
+                .seen(format!("`rowlock prun` would fail: {why}"))
+                .costs(Control, "no job starts")
+                .remedy("ROWLOCK_TABLE that names a folder of this user, and ROWLOCK_PDS that names the socket of pds or `none`");
+        }
+    };
+    seen.push_str(&format!("; {table}"));
     match stops.mechanism {
         StopMechanism::Freeze | StopMechanism::Freezer => Yes.seen(seen),
         StopMechanism::Signals => Partly

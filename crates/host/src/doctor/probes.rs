@@ -73,8 +73,8 @@ pub(super) struct JobStops {
     pub(super) mechanism: StopMechanism,
     /// Why it is not a better one, in sentences.
     pub(super) obstacles: Vec<String>,
-    /// The table in which jobs would take turns, in a sentence.
-    pub(super) table: String,
+    /// The table in which jobs would take turns, in a clause, or why there can be none.
+    pub(super) table: Result<String, String>,
 }
 
 impl JobStops {
@@ -86,21 +86,23 @@ impl JobStops {
 }
 
 /// The table in which a `rowlock prun` with this environment would let a job take turns, in a
-/// sentence.
-fn table() -> String {
-    match JobTable::find() {
-        Ok(JobTable::OfAll(mut pds)) => match pds.table() {
-            Ok(_) => format!(
+/// clause, or why it would fail.
+fn table() -> Result<String, String> {
+    match JobTable::find().map_err(|why| why.to_string())? {
+        JobTable::OfAll(mut pds) => {
+            pds.table().map_err(|why| why.to_string())?;
+            Ok(format!(
                 "`rowlock pds` answers, by messages of version {}: it coordinates the jobs of all users, and stops them by \
                  signals",
                 cosched::pds::VERSION
-            ),
-            Err(why) => format!("`rowlock prun` would fail: {why}"),
-        },
-        Ok(JobTable::OfUser(why)) => {
-            format!("{why}: jobs take turns only with those of this user in {}", cosched::place().display())
+            ))
         }
-        Err(why) => format!("`rowlock prun` would fail: {why}"),
+        JobTable::OfUser(why) => {
+            let place = cosched::place();
+            let unusable = |why| format!("the table of jobs cannot be in {}: {why}", place.display());
+            fs::read_dir(&place).map_err(unusable)?;
+            Ok(format!("{why}: jobs take turns only with those of this user in {}", place.display()))
+        }
     }
 }
 

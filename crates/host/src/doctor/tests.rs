@@ -50,7 +50,7 @@ fn workstation() -> Probes {
         job_stops: JobStops {
             mechanism: StopMechanism::Freeze,
             obstacles: vec![],
-            table: "jobs of different users are coordinated only by `rowlock pds`, which does not run".to_owned(),
+            table: Ok("jobs of different users are coordinated only by `rowlock pds`, which does not run".to_owned()),
         },
         job_lowering: Ok("weight"),
         futexes: true,
@@ -85,7 +85,7 @@ fn unprivileged() -> Probes {
     probes.job_stops = JobStops {
         mechanism: StopMechanism::Signals,
         obstacles: vec![why.to_owned()],
-        table: "`rowlock pds` coordinates the jobs of all users, and stops them by signals".to_owned(),
+        table: Ok("`rowlock pds` coordinates the jobs of all users, and stops them by signals".to_owned()),
     };
     probes.job_lowering = Err("the job cannot be lowered: this user may do nothing".to_owned());
     (probes.best_nice, probes.real_time) = (Ok(0), denied);
@@ -217,6 +217,10 @@ fn states_follow_from_the_probes() {
     let about = [unprivileged(), outermost].map(|probes| verdict(&probes, "one-session").costs.pop().unwrap().what);
     assert!(about[0].contains("no priority over other sessions"), "{about:?}");
     assert!(about[1].contains("each thread competes with whole sessions"), "{about:?}");
+    let mut without_table = workstation();
+    without_table.job_stops.table = Err("there is no folder".to_owned());
+    let Verdict { state, seen, .. } = verdict(&without_table, "job-stops");
+    assert_eq!((state, seen.as_str()), (State::No, "`rowlock prun` would fail: there is no folder"));
     // Only a fully preemptible kernel meets the need.
     for (preemption, state) in [
         (None, State::Unknown),
@@ -274,4 +278,20 @@ fn missing_counters_of_a_virtual_machine_are_not_a_permission_problem() {
     assert!(verdict(&probes, "perf").remedy.unwrap().contains("virtual PMU"));
     probes.perf.others = Err(PermissionDenied);
     assert!(verdict(&probes, "perf").remedy.unwrap().contains("perf_event_paranoid"));
+}
+
+#[test]
+fn the_text_is_as_wide_as_its_format_says_but_for_long_words() {
+    let report = report(&unprivileged());
+    for width in [70, 80, 100] {
+        let text = format!("{report:width$}");
+        let too_long = |line: &&str| line.len() > width && line.trim_start().contains(' ');
+        let long: Vec<&str> = text.lines().filter(too_long).collect();
+        assert!(long.iter().all(|line| line.rsplit(' ').next().unwrap().len() > 20), "{width}: {long:?}");
+        assert_eq!(
+            text.split_whitespace().collect::<Vec<_>>(),
+            report.to_string().split_whitespace().collect::<Vec<_>>()
+        );
+    }
+    assert_eq!(report.to_string(), format!("{report:100}"));
 }

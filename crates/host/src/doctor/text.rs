@@ -7,7 +7,7 @@ use policy::Span;
 use super::findings::{Capability, DoctorReport, Finding, State, Verdict};
 use super::probes::Privileges;
 
-/// The width of lines, except those with a longer word.
+/// The width of lines, except those with a longer word, unless the format says another one.
 const WIDTH: usize = 100;
 /// The column of a finding's text.
 const INDENT: usize = 32;
@@ -16,10 +16,12 @@ impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let DoctorReport { machine, privileges, findings } = self;
         let cpus = format!("{} of {} CPUs", machine.cpus, machine.cpus_online);
-        writeln!(f, "{}, {cpus}, Linux {}; asked by {privileges}", machine.cpu_model, machine.kernel)?;
+        let about = format!("{}, {cpus}, Linux {}; asked by {privileges}", machine.cpu_model, machine.kernel);
+        write_line(f, "", &about)?;
         for capability in Capability::ALL {
             let (name, description) = capability.words();
-            writeln!(f, "\n{name}: {description}")?;
+            writeln!(f)?;
+            write_line(f, &format!("{name}: "), description)?;
             for finding in findings.iter().filter(|finding| finding.capability == capability) {
                 write_finding(f, finding)?;
             }
@@ -33,23 +35,29 @@ impl fmt::Display for DoctorReport {
 
 fn write_finding(f: &mut fmt::Formatter, finding: &Finding) -> fmt::Result {
     let Finding { name, verdict: Verdict { state, seen, costs, remedy }, .. } = finding;
-    write_line(f, &format!("  {:<8}{name}", state.word()), seen)?;
+    write_line(f, &indented(&format!("  {:<8}{name}", state.word())), seen)?;
     for cost in costs {
-        write_line(f, &format!("{:INDENT$}", format!("            costs {}", cost.capability.words().0)), &cost.what)?;
+        write_line(f, &indented(&format!("            costs {}", cost.capability.words().0)), &cost.what)?;
     }
-    remedy.iter().try_for_each(|remedy| write_line(f, "            to get it", remedy))
+    remedy.iter().try_for_each(|remedy| write_line(f, &indented("            to get it"), remedy))
+}
+
+/// The label of a finding's text.
+fn indented(label: &str) -> String {
+    format!("{label:<INDENT$}")
 }
 
 /// Writes a label and a text beside it, with all lines of the text at the same column.
 fn write_line(f: &mut fmt::Formatter, label: &str, text: &str) -> fmt::Result {
-    let mut line = format!("{label:<INDENT$}");
-    let mut length = INDENT;
+    let (indent, width) = (label.chars().count(), f.width().unwrap_or(WIDTH));
+    let mut line = label.to_owned();
+    let mut length = indent;
     for (place, word) in text.split(' ').enumerate() {
         let more = word.chars().count() + 1;
-        if place > 0 && length + more > WIDTH {
+        if place > 0 && length + more > width {
             writeln!(f, "{line}")?;
-            line = " ".repeat(INDENT);
-            length = INDENT;
+            line = " ".repeat(indent);
+            length = indent;
         } else if place > 0 {
             line.push(' ');
         }

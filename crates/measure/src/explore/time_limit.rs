@@ -16,7 +16,7 @@ pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
     if let Some(duration) = of("min", 60.0).or_else(|| of("h", 3600.0)) {
         return Ok(duration);
     }
-    let span: Span = text.parse().map_err(|why| format!("{why}; write it as \"90 s\", \"10 min\" or \"1 h\""))?;
+    let span: Span = text.parse().map_err(|_| "write a time as \"90 s\", \"10 min\" or \"1 h\"".to_owned())?;
     Ok(Duration::from_nanos(span.as_nanos()))
 }
 
