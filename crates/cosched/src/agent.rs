@@ -238,7 +238,7 @@ impl Agent {
         mut waits: impl FnMut() -> u64 + Send + 'static,
     ) -> Result<(), AgentError> {
         let shared = self.shared.clone();
-        let watch = move || Watch::new(&shared, &processes, &mut waits).run();
+        let watch = move || Watch::new(&shared, &clock::now, &processes, &mut waits).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);
         Ok(())
@@ -319,6 +319,8 @@ impl Drop for Agent {
 struct Watch<'a> {
     shared: &'a Shared,
     page: &'a Page,
+    /// The time.
+    now: &'a dyn Fn() -> Instant,
     /// Lists the processes of the job; parents come before their children.
     processes: &'a dyn Fn() -> Vec<Identity>,
     /// Counts their waits by the preloaded library.
@@ -349,12 +351,14 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn new(
         shared: &'a Shared,
+        now: &'a dyn Fn() -> Instant,
         processes: &'a dyn Fn() -> Vec<Identity>,
         count_waits: &'a mut dyn FnMut() -> u64,
     ) -> Watch<'a> {
         Watch {
             shared,
             page: shared.table.page(),
+            now,
             processes,
             count_waits,
             latest: None,
@@ -380,7 +384,7 @@ impl<'a> Watch<'a> {
             let wake = self.look().unwrap_or_else(|why| {
                 self.shared.note(why);
                 self.release();
-                Some(clock::now() + LONGEST_SLEEP)
+                Some((self.now)() + LONGEST_SLEEP)
             });
             if let Some(wake) = wake {
                 self.page.wait(changes, wake);
@@ -406,7 +410,7 @@ impl<'a> Watch<'a> {
     fn look(&mut self) -> Result<Option<Instant>, AgentError> {
         let (version, state) = self.shared.table.latest()?;
         self.latest = Some(state.clone());
-        let now = clock::now();
+        let now = (self.now)();
         let boundary = state.next_boundary(now);
         let wanted = if self.again { Wanted::Again } else { Wanted::Turn(turn(version, boundary)) };
         let overdue = self.seen.filter(|&(_, first)| now.since(first) >= self.patience).map(|(claim, _)| claim);
@@ -438,7 +442,7 @@ impl<'a> Watch<'a> {
     fn switch(&mut self, claim: Claim) -> Result<(), AgentError> {
         self.seen = None;
         let (version, state) = self.shared.table.latest()?;
-        let now = clock::now();
+        let now = (self.now)();
         let skew = self.switcher.switch(&self.shared.table, &state, now).unwrap_or_else(|(job, why)| {
             // It may have ended meanwhile.
             if self.shared.table.state().is_ok_and(|state| state.job(job).is_ok_and(|job| job.agent().is_alive())) {
@@ -452,7 +456,7 @@ impl<'a> Watch<'a> {
         let is_of_boundary = !self.again && last >> 32 == version >> 32;
         self.again = !self.page.claims().finish(claim, turn(version, boundary));
         if is_of_boundary {
-            let done = clock::now();
+            let done = (self.now)();
             self.page.duration().count(done.since(now));
             skew.into_iter().for_each(|skew| self.page.skew().count(skew));
             if let Some(begun) = boundary.map(|next| first_boundary(last, next, state.slice())) {

@@ -1,14 +1,19 @@
 //! Agents on a scripted clock.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 
 use policy::gang::{Class, Gang};
 use policy::layout::Request;
 use rustix::process::{Signal, getpid, kill_process};
 use sys::identity::Identity;
+use testing::Child;
 
 use super::*;
 use crate::claim::Claims;
+use crate::process_list::PLACES;
+use crate::processes;
+use crate::processes::tests::{identity, until};
 use crate::topology::Topology;
 
 const SLICE: Span = Span::from_millis(20);
@@ -53,36 +58,48 @@ impl Scripted {
             _ => false,
         }
     }
-
-    fn running(&self, now: Instant) -> Vec<JobId> {
-        self.jobs.into_iter().filter(|&job| self.state.action(job, now) == Some(Action::Run)).collect()
-    }
 }
 
 #[test]
 fn however_far_the_clock_jumps_there_is_one_switch_to_the_turn_of_that_time() {
-    let begun = Instant::ZERO + SLICE;
-    let round = SLICE + SLICE;
-    for jump in [1, 10, 3_600, 30 * 24 * 3_600, 400 * 24 * 3_600].map(|seconds| Span::from_millis(1_000 * seconds)) {
-        for into in [Span::ZERO, Span::from_millis(7), SLICE, Span::from_millis(39)] {
-            let scripted = Scripted::new();
-            assert!(scripted.look(begun));
-            // The present version is the one after the jump, too.
-            let now = begun + jump + into;
-            assert_eq!(State::from_bytes(&scripted.state.to_bytes(), now).unwrap().slice(), SLICE);
-            assert!(scripted.look(now), "{jump} {into}");
-            assert!(!scripted.look(now), "the switch is done");
-            // The seconds of the jump are whole rounds.
-            assert_eq!(jump.as_nanos() % round.as_nanos(), 0);
-            assert_eq!(scripted.running(now), scripted.running(begun + into));
-            assert_eq!(scripted.running(now).len(), 1);
-            let boundary = scripted.state.next_boundary(now).unwrap();
-            assert!(boundary > now && boundary.since(now) <= SLICE);
-            assert!(!scripted.look(Instant::from_nanos(boundary.as_nanos() - 1)));
-            assert!(scripted.look(boundary));
-            assert_ne!(scripted.running(boundary), scripted.running(now));
+    testing::isolated_by(crate::ranks::tests::pass, || {
+        let place = tempfile::tempdir().unwrap();
+        let table = || Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
+        let entering = |_: &State| Entering { gang: Gang::Strict, ..Scripted::entering() };
+        let signals = || Some(StopChoice::By(crate::StopMechanism::Signals));
+        let agents = [0, 1].map(|_| Agent::enter(table(), signals(), entering, &mut ()).unwrap());
+        let ranks = agents.each_ref().map(|agent| {
+            let rank = Child::start(testing::command("sleep").arg("1000"));
+            agent.shared.list.set(&[identity(rank.id())], PLACES);
+            agent.set_mechanisms().unwrap();
+            rank
+        });
+        let (shared, now) = (&agents[0].shared, Cell::new(clock::now()));
+        let (clock, none) = (|| now.get(), || vec![identity(ranks[0].id())]);
+        let mut waits = || 0;
+        let mut watch = Watch::new(shared, &clock, &none, &mut waits);
+        let mut look = || while watch.look().unwrap().is_none() {};
+        look();
+        for jump in
+            [0, 1, 10, 3_600, 30 * 24 * 3_600, 400 * 24 * 3_600].map(|seconds| Span::from_millis(1_000 * seconds))
+        {
+            for into in [0, 7, 20, 39].map(Span::from_millis) {
+                now.set(now.get() + jump + into);
+                let turn = |state: &State| agents.each_ref().map(|agent| state.action(agent.job(), now.get()));
+                look();
+                let switched = shared.table.page().switched();
+                let (version, state) = shared.table.latest().unwrap();
+                assert_eq!(switched, super::turn(version, state.next_boundary(now.get())), "{jump} {into}");
+                for (action, rank) in turn(&state).into_iter().zip(&ranks) {
+                    until(|| (processes::tests::state(rank.id()) == b'T') == (action == Some(Action::Stop)));
+                }
+                assert_eq!(turn(&state).iter().filter(|&&action| action == Some(Action::Run)).count(), 1);
+                look();
+                assert_eq!(shared.table.page().switched(), switched, "the switch is done");
+            }
         }
-    }
+        agents.into_iter().for_each(|agent| agent.leave().unwrap());
+    });
 }
 
 #[test]
@@ -134,7 +151,7 @@ fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
         let signals = Some(StopChoice::By(crate::StopMechanism::Signals));
         let mut agent = Agent::enter(table, signals, |_: &State| Scripted::entering(), &mut ()).unwrap();
         let set_idles = |shared: &Shared| {
-            let watch = Watch::new(shared, &Vec::new, &mut || 0).update(|state, _| state.set_idles(shared.job, true));
+            let watch = Watch::new(shared, &clock::now, &Vec::new, &mut || 0).update(|state, _| state.set_idles(shared.job, true));
             (watch, shared.failed.lock().unwrap().is_some())
         };
         assert_eq!(set_idles(&agent.shared), (true, false));
