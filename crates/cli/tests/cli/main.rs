@@ -38,6 +38,7 @@ mod prun_kills;
 mod prun_lowering;
 mod prun_pds;
 mod prun_queue;
+mod prun_systemd;
 mod prun_terminal;
 mod refusals;
 mod regress;

@@ -151,7 +151,8 @@ fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
         let signals = Some(StopChoice::By(crate::StopMechanism::Signals));
         let mut agent = Agent::enter(table, signals, |_: &State| Scripted::entering(), &mut ()).unwrap();
         let set_idles = |shared: &Shared| {
-            let watch = Watch::new(shared, &clock::now, &Vec::new, &mut || 0).update(|state, _| state.set_idles(shared.job, true));
+            let watch = Watch::new(shared, &clock::now, &Vec::new, &mut || 0)
+                .update(|state, _| state.set_idles(shared.job, true));
             (watch, shared.failed.lock().unwrap().is_some())
         };
         assert_eq!(set_idles(&agent.shared), (true, false));
