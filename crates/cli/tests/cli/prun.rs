@@ -372,6 +372,28 @@ fn a_signal_to_the_agent_alone_reaches_all_ranks() {
 }
 
 #[test]
+fn a_job_whose_agent_is_stopped_takes_its_turns_by_the_other_agent() {
+    let table = Table::new();
+    let jobs = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", cpu(), "--how", "strict"], SPIN));
+    for job in &jobs {
+        // By then, its agent has listed its ranks.
+        until(|| are_stopped(job.id()));
+        job.send(19);
+        until(|| state(job.id()) == Some('T'));
+        for _ in 0..3 {
+            until(|| are_running(job.id()));
+            until(|| are_stopped(job.id()));
+        }
+        job.send(18);
+    }
+    for job in jobs {
+        job.send(15);
+        job.wait().expect_signal(15);
+    }
+    table.expect_gone();
+}
+
+#[test]
 fn a_job_whose_agent_is_killed_ends_and_the_others_go_on() {
     let table = Table::new();
     let [mut first, second] = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", cpu(), "--how", "strict"], SPIN));

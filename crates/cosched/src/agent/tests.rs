@@ -6,9 +6,11 @@ use policy::gang::{Class, Gang};
 use policy::layout::Request;
 use rustix::process::{Signal, getpid, kill_process};
 use sys::identity::Identity;
+use testing::Child;
 
 use super::*;
 use crate::claim::Claims;
+use crate::processes::tests::{identity, state, until};
 use crate::topology::Topology;
 
 const SLICE: Span = Span::from_millis(20);
@@ -140,5 +142,31 @@ fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
         assert_eq!(set_idles(&agent.shared), (true, false));
         agent.end().unwrap();
         assert_eq!(set_idles(&agent.shared), (false, false));
+    });
+}
+
+#[test]
+fn an_agent_takes_over_switches_that_others_have_begun_and_do_not_finish() {
+    testing::isolated_by(crate::ranks::tests::pass, || {
+        let place = tempfile::tempdir().unwrap();
+        let table = || Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
+        let entering = |_: &State| Entering { gang: Gang::Strict, ..Scripted::entering() };
+        let signals = Some(StopChoice::By(crate::StopMechanism::Signals));
+        let mut agent = Agent::enter(table(), signals, entering, &mut ()).unwrap();
+        let other = table();
+        other.update(|state, now| state.enter(&entering(state), now).map_err(AgentError::from)).unwrap();
+        let begin = || until(|| matches!(other.page().claims().claim(Wanted::Again, None), Answer::Granted(_)));
+        begin();
+        let rank = Child::start(testing::command("sleep").arg("1000"));
+        let process = identity(rank.id());
+        agent.set_mechanisms().unwrap();
+        agent.watch(move || vec![process], || 0).unwrap();
+        for _ in 0..3 {
+            until(|| state(process.pid) == b'T');
+            begin();
+            until(|| state(process.pid) != b'T');
+            begin();
+        }
+        agent.leave().unwrap();
     });
 }
