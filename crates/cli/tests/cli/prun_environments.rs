@@ -309,3 +309,19 @@ fn jobs_take_turns_when_cpus_go_away_and_come_back() {
     let output = output.expect_success();
     assert!(output.stdout.contains(&format!("  rank 0: {}\n1\n", cpu())), "{output}");
 }
+
+#[test]
+fn a_job_waits_until_the_memory_that_it_claims_is_left() {
+    let limit = grouped!("memory", "echo 256M > $GROUP/memory.limit_in_bytes || echo 256M > $GROUP/memory.max");
+    // The first job runs until the second one waits, or has ended.
+    let script = r#"
+        $1 prun --memory 150MiB --wait none -- sh -c 'touch begun; until [ -e end ]; do sleep 0.01; done' & first=$!
+        until [ -e begun ]; do sleep 0.01; done
+        $1 prun --memory 150MiB --wait none -- sh -c '[ -e end ] && echo later' 2> said & second=$!
+        until grep -q 'job 2 waits; job 1 runs' said || ! kill -0 $second; do sleep 0.01; done
+        $1 jobs --format json | grep -o '"state": *"[a-z]*"' | tr -d ' '
+        touch end
+        wait $first && wait $second"#;
+    let Some(output) = run(limit, None, script) else { return };
+    output.expect_success().expect_stdout("\"state\":\"runs\"\n\"state\":\"queued\"\nlater\n");
+}
