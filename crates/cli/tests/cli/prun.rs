@@ -153,6 +153,44 @@ fn the_environment_and_the_folder_of_ranks_can_be_set() {
 }
 
 #[test]
+fn standard_input_reaches_the_ranks_that_are_to_have_it() {
+    let table = Table::new();
+    std::fs::write(table.place().join("input"), "").unwrap();
+    for (option, expected) in
+        [(&[][..], [true, false]), (&["--stdin", "all"], [true; 2]), (&["--stdin", "none"], [false; 2])]
+    {
+        let which = ["-n", "2", "--output", "out-%r", "--", "readlink", "/proc/self/fd/0"];
+        let prun = table.rowlock(&[&["prun", "--wait", "none"], option, &which].concat());
+        let mut shell = testing::command("sh");
+        shell.args(["-c", "exec \"$@\" < input", "sh"]).current_dir(table.place());
+        testing::run(&mut testing::through(shell, &prun)).expect_success();
+        let read = |rank| std::fs::read_to_string(table.place().join(format!("out-{rank}"))).unwrap();
+        assert_eq!([0, 1].map(|rank| read(rank).ends_with("/input\n")), expected, "{option:?}");
+    }
+}
+
+#[test]
+fn a_mesh_that_fits_is_what_the_job_gets() {
+    let table = Table::new();
+    let job = table.start(&["--mesh", "1x1"], "exec sleep 1000");
+    assert!(table.jobs()[0]["cells"].as_str().unwrap().starts_with("1x1+"));
+    job.send(15);
+    job.wait().expect_signal(15);
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_that_is_to_start_now_does_not_wait_for_the_cells_of_another() {
+    let table = Table::new();
+    let other = table.start(&["--cpus", cpu()], "exec sleep 1000");
+    let output = table.run(&["--now", "--cpus", cpu(), "--", "echo", "here"]).expect_success();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("here\n", ""));
+    other.send(15);
+    other.wait().expect_signal(15);
+    table.expect_gone();
+}
+
+#[test]
 fn the_output_of_each_rank_can_go_to_a_file() {
     let table = Table::new();
     table.run(&["-n", "2", "--output", "out-%r", "--", "sh", "-c", "echo $ROWLOCK_RANK; echo e >&2"]).expect_success();
