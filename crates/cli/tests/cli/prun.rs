@@ -190,6 +190,45 @@ fn a_job_that_is_to_start_now_does_not_wait_for_the_cells_of_another() {
     table.expect_gone();
 }
 
+/// The latest version of the table in a folder keeps only its first half.
+fn tear(folder: &Path) {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    for version in files.filter(|path| path.to_string_lossy().contains("/version-")) {
+        let whole = std::fs::read(&version).unwrap();
+        std::fs::write(version, &whole[..whole.len() / 2]).unwrap();
+    }
+}
+
+#[test]
+fn a_torn_table_is_refused_as_long_as_it_is_used_and_then_made_anew() {
+    let table = Table::new();
+    let job = table.start(&["--how", "strict"], "exec sleep 1000");
+    // It would make another version from that which it knows.
+    job.send(19);
+    until(|| state(job.id()) == Some('T'));
+    let folder = std::fs::read_dir(table.place()).unwrap().map(|entry| entry.unwrap().path());
+    let [folder] = &folder.filter(|path| path.to_string_lossy().contains("/rowlock-")).collect::<Vec<_>>()[..] else {
+        panic!("one folder")
+    };
+    tear(folder);
+    // As if all of its users had been killed.
+    let left = Table::new();
+    testing::run(testing::command("cp").arg("-a").arg(folder).arg(left.place())).expect_success();
+    for command in [&["prun", "--", "true"][..], &["jobs"], &["hold", "1"]] {
+        let output = testing::run(&mut table.rowlock(command)).expect_exit(1).expect_stderr("is damaged: ");
+        assert!(
+            output.stderr.starts_with("error: the table of jobs in ") && output.stderr.lines().count() == 1,
+            "{output}"
+        );
+    }
+    left.run(&["--", "echo", "$ROWLOCK_JOB"]).expect_success();
+    left.expect_gone();
+    job.send(18);
+    job.send(15);
+    job.wait().expect_signal(15);
+    table.expect_gone();
+}
+
 #[test]
 fn the_output_of_each_rank_can_go_to_a_file() {
     let table = Table::new();
