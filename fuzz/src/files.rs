@@ -6,11 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
+use cosched::State;
 use counters::Region;
 use exec::Obstacle;
 use host::HostCalibration;
 use measure::folder::{Folder, MANIFEST, RECORDS};
-use policy::Span;
+use policy::{Instant, Span};
 use scenario::result::Run;
 use serde::Deserialize;
 use sys::identity::Stat;
@@ -48,6 +49,23 @@ pub(crate) fn statistics(bytes: &[u8]) {
     }
     let _ = (region.rejected(), region.lost());
     write(&vec![0; bytes.len()]);
+}
+
+/// A version of the table of jobs. It decides the same when it is written and read again.
+pub(crate) fn table(bytes: &[u8]) {
+    let now = Instant::ZERO + Span::from_millis(1_000_000_000);
+    let state = match State::from_bytes(bytes, now) {
+        Ok(state) => state,
+        Err(why) => return refused(&why),
+    };
+    let written = state.to_bytes();
+    let again = State::from_bytes(&written, now).expect("it was written by us");
+    assert_eq!(String::from_utf8_lossy(&again.to_bytes()), String::from_utf8_lossy(&written));
+    let decided = |state: &State| {
+        let actions: Vec<_> = state.jobs().map(|(job, _)| (job, state.action(job, now))).collect();
+        (state.next_boundary(now), actions)
+    };
+    assert_eq!(decided(&again), decided(&state));
 }
 
 /// The kernel's line about a process, which chose its own name.

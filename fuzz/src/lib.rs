@@ -29,7 +29,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     Target { name: "scenario", read: scenarios::scenario },
     Target { name: "rt-app", read: scenarios::rt_app },
     Target { name: "scheduling-events", read: scenarios::scheduling_events },
@@ -51,6 +51,7 @@ pub const TARGETS: [Target; 21] = [
     Target { name: "control-groups", read: machine::control_groups },
     Target { name: "shared-object", read: objects::shared_object },
     Target { name: "result-folder", read: files::result_folder },
+    Target { name: "table", read: files::table },
 ];
 
 /// The target with this name.

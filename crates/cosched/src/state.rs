@@ -198,7 +198,10 @@ impl State {
     }
 
     /// Reads a version that was written before `now`.
-    pub(crate) fn from_bytes(bytes: &[u8], now: Instant) -> Result<State, String> {
+    ///
+    /// # Errors
+    /// If it makes no sense, with the reason.
+    pub fn from_bytes(bytes: &[u8], now: Instant) -> Result<State, String> {
         let Stored { topology, slice, next, jobs, decisions } =
             serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
         if !SLICES.contains(&slice) {
@@ -225,7 +228,8 @@ impl State {
         Ok(State { topology, slice, next, jobs, coscheduler })
     }
 
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    /// As it is stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let stored = Stored {
             topology: self.topology.clone(),
             slice: self.slice,

@@ -175,6 +175,83 @@ fn the_environment_and_the_folder_of_ranks_can_be_set() {
 }
 
 #[test]
+fn standard_input_reaches_the_ranks_that_are_to_have_it() {
+    let table = Table::new();
+    std::fs::write(table.place().join("input"), "").unwrap();
+    for (option, expected) in
+        [(&[][..], [true, false]), (&["--stdin", "all"], [true; 2]), (&["--stdin", "none"], [false; 2])]
+    {
+        let which = ["-n", "2", "--output", "out-%r", "--", "readlink", "/proc/self/fd/0"];
+        let prun = table.rowlock(&[&["prun", "--wait", "none"], option, &which].concat());
+        let mut shell = testing::command("sh");
+        shell.args(["-c", "exec \"$@\" < input", "sh"]).current_dir(table.place());
+        testing::run(&mut testing::through(shell, &prun)).expect_success();
+        let read = |rank| std::fs::read_to_string(table.place().join(format!("out-{rank}"))).unwrap();
+        assert_eq!([0, 1].map(|rank| read(rank).ends_with("/input\n")), expected, "{option:?}");
+    }
+}
+
+#[test]
+fn a_mesh_that_fits_is_what_the_job_gets() {
+    let table = Table::new();
+    let job = table.start(&["--mesh", "1x1"], "exec sleep 1000");
+    assert!(table.jobs()[0]["cells"].as_str().unwrap().starts_with("1x1+"));
+    job.send(15);
+    job.wait().expect_signal(15);
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_that_is_to_start_now_does_not_wait_for_the_cells_of_another() {
+    let table = Table::new();
+    let other = table.start(&["--cpus", cpu()], "exec sleep 1000");
+    let output = table.run(&["--now", "--cpus", cpu(), "--", "echo", "here"]).expect_success();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("here\n", ""));
+    other.send(15);
+    other.wait().expect_signal(15);
+    table.expect_gone();
+}
+
+/// The latest version of the table in a folder keeps only its first half.
+fn tear(folder: &Path) {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    for version in files.filter(|path| path.to_string_lossy().contains("/version-")) {
+        let whole = std::fs::read(&version).unwrap();
+        std::fs::write(version, &whole[..whole.len() / 2]).unwrap();
+    }
+}
+
+#[test]
+fn a_torn_table_is_refused_as_long_as_it_is_used_and_then_made_anew() {
+    let table = Table::new();
+    let job = table.start(&["--how", "strict"], "exec sleep 1000");
+    // It would make another version from that which it knows.
+    job.send(19);
+    until(|| state(job.id()) == Some('T'));
+    let folder = std::fs::read_dir(table.place()).unwrap().map(|entry| entry.unwrap().path());
+    let [folder] = &folder.filter(|path| path.to_string_lossy().contains("/rowlock-")).collect::<Vec<_>>()[..] else {
+        panic!("one folder")
+    };
+    tear(folder);
+    // As if all of its users had been killed.
+    let left = Table::new();
+    testing::run(testing::command("cp").arg("-a").arg(folder).arg(left.place())).expect_success();
+    for command in [&["prun", "--", "true"][..], &["jobs"], &["hold", "1"]] {
+        let output = testing::run(&mut table.rowlock(command)).expect_exit(1).expect_stderr("is damaged: ");
+        assert!(
+            output.stderr.starts_with("error: the table of jobs in ") && output.stderr.lines().count() == 1,
+            "{output}"
+        );
+    }
+    left.run(&["--", "echo", "$ROWLOCK_JOB"]).expect_success();
+    left.expect_gone();
+    job.send(18);
+    job.send(15);
+    job.wait().expect_signal(15);
+    table.expect_gone();
+}
+
+#[test]
 fn the_output_of_each_rank_can_go_to_a_file() {
     let table = Table::new();
     table.run(&["-n", "2", "--output", "out-%r", "--", "sh", "-c", "echo $ROWLOCK_RANK; echo e >&2"]).expect_success();
@@ -426,6 +503,28 @@ fn a_signal_to_the_agent_alone_reaches_all_ranks() {
     prun.send(15);
     let output = prun.wait().expect_exit(3);
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("asked\nasked\n", ""));
+    table.expect_gone();
+}
+
+#[test]
+fn a_job_whose_agent_is_stopped_takes_its_turns_by_the_other_agent() {
+    let table = Table::new();
+    let jobs = [0, 1].map(|_| table.start(&["-n", "2", "--cpus", cpu(), "--how", "strict"], SPIN));
+    for job in &jobs {
+        // By then, its agent has listed its ranks.
+        until(|| are_stopped(job.id()));
+        job.send(19);
+        until(|| state(job.id()) == Some('T'));
+        for _ in 0..3 {
+            until(|| are_running(job.id()));
+            until(|| are_stopped(job.id()));
+        }
+        job.send(18);
+    }
+    for job in jobs {
+        job.send(15);
+        job.wait().expect_signal(15);
+    }
     table.expect_gone();
 }
 

@@ -10,6 +10,7 @@ use policy::gang::Gang;
 use testing::Child;
 use testing::family::Family;
 
+use crate::groups;
 use crate::kills::Draws;
 use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, ranks, until};
 
@@ -53,6 +54,33 @@ fn burst(shells: u32, seed: u64) {
     }
     until(|| family.members().is_empty());
     assert_eq!(table.jobs(), [""; 0]);
+    table.expect_gone();
+}
+
+/// A rank that ends as soon as it is continued, at the beginning of a turn.
+const ENDS: &str = "trap 'exit 0' CONT; while :; do :; done";
+
+#[test]
+fn fifty_jobs_whose_ranks_end_at_boundaries_leave_nothing() {
+    let table = Table::new();
+    let family = Family::new(&format!("ends in {}", table.place().display()));
+    let strict = ["-n", "2", "--cpus", cpu(), "--how", "strict", "--mechanism", "signals", "--slice", "5 ms"];
+    let other = table.start(&strict, SPIN);
+    for _ in 0..50 {
+        let arguments = [&["prun", "--wait", "none"], &strict[..], &["--", "sh", "-c", ENDS]].concat();
+        let mut command = table.rowlock(&arguments);
+        family.adopt(&mut command);
+        let job = Child::start(&mut command);
+        let agent = job.id();
+        let output = job.wait().expect_success();
+        assert!(output.stderr.lines().all(|line| line.contains("share 1 CPU")), "{output}");
+        let (state, _) = cosched::Table::look(table.place()).unwrap().unwrap();
+        assert_eq!(state.jobs().len(), 1);
+        until(|| family.members().is_empty() && groups::of(agent).is_empty());
+    }
+    until(|| are_running(other.id()));
+    other.send(15);
+    other.wait().expect_signal(15);
     table.expect_gone();
 }
 

@@ -309,3 +309,69 @@ fn jobs_take_turns_when_cpus_go_away_and_come_back() {
     let output = output.expect_success();
     assert!(output.stdout.contains(&format!("  rank 0: {}\n1\n", cpu())), "{output}");
 }
+
+#[test]
+fn a_job_waits_until_the_memory_that_it_claims_is_left() {
+    let limit = grouped!("memory", "echo 256M > $GROUP/memory.limit_in_bytes || echo 256M > $GROUP/memory.max");
+    // The first job runs until the second one waits, or has ended.
+    let script = r#"
+        $1 prun --memory 150MiB --wait none -- sh -c 'touch begun; until [ -e end ]; do sleep 0.01; done' & first=$!
+        until [ -e begun ]; do sleep 0.01; done
+        $1 prun --memory 150MiB --wait none -- sh -c '[ -e end ] && echo later' 2> said & second=$!
+        until grep -q 'job 2 waits; job 1 runs' said || ! kill -0 $second; do sleep 0.01; done
+        $1 jobs --format json | grep -o '"state": *"[a-z]*"' | tr -d ' '
+        touch end
+        wait $first && wait $second"#;
+    let Some(output) = run(limit, None, script) else { return };
+    output.expect_success().expect_stdout("\"state\":\"runs\"\n\"state\":\"queued\"\nlater\n");
+}
+
+/// Starts a job of a user whom no other test has, with more and more processes that it may have:
+/// `$LIMITED` executes its arguments with `$limit`. Says how each start has ended, with how many
+/// lines, and which rank they name.
+const STARTS: &str = r#"
+user=$((1000000 + $$))
+for limit in $(seq 1 20); do
+    export limit
+    sh -c "$LIMITED" sh setpriv --reuid $user --regid $user --clear-groups $1 prun -n 2 --wait none -- \
+        sh -c '[ $ROWLOCK_RANK = 1 ] || exec sleep 1000; until [ -e end ]; do :; done; exit 7' 2> why & prun=$!
+    # The end of a rank would make room for the agent.
+    until ! kill -0 $prun || grep -q agent /proc/$prun/task/*/comm; do sleep 0.01; done 2> /dev/null
+    touch end
+    code=0; wait $prun || code=$?
+    rm end
+    echo $code $(wc -l < why) $(grep -o 'rank [0-9]' why)
+    until [ -z "$(find /proc -maxdepth 1 -uid $user)$(find $TABLES -name 'rowlock-*')" ]; do sleep 0.01; done
+done"#;
+
+/// However few processes there may be, all ranks run, or none remains and a sentence says why.
+fn expect_starts(script: &str, limited: &str) {
+    let starts = format!("LIMITED='{limited}'\n{STARTS}");
+    let Some(output) = run(script, None, &starts) else { return };
+    let output = output.expect_success();
+    let mut lines: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(lines.len(), 20, "{output}");
+    lines.dedup();
+    // There may be too few for the table, for a rank, or for the agent.
+    assert_eq!(lines, ["1 1", "126 1 rank 0", "126 1 rank 1", "1 1", "7 1 rank 1"], "{output}");
+}
+
+#[test]
+fn a_job_of_a_user_with_few_processes_starts_completely_or_names_the_rank_that_cannot() {
+    expect_starts("exec setpriv --bounding-set +all \"$@\"", "exec prlimit --nproc=$limit \"$@\"");
+}
+
+#[test]
+fn a_job_in_a_group_with_few_processes_starts_completely_or_names_the_rank_that_cannot() {
+    let script = "GROUP=/sys/fs/cgroup/pids/rowlock-test-$$
+        [ -e /sys/fs/cgroup/pids ] || GROUP=/sys/fs/cgroup/rowlock-test-$$
+        export GROUP
+        mkdir $GROUP && trap 'rmdir $GROUP' EXIT
+        echo max > $GROUP/pids.max || exit
+        \"$@\"
+        exit $?";
+    // Those of the last start may not be counted out yet.
+    let limited = "until [ $(cat $GROUP/pids.current) = 0 ]; do sleep 0.01; done
+        echo $limit > $GROUP/pids.max && echo $$ > $GROUP/cgroup.procs && exec \"$@\"";
+    expect_starts(script, limited);
+}

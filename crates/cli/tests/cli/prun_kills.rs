@@ -1,7 +1,9 @@
 //! Kills of the processes of jobs in turns: no process, no table and no control group stays of what
 //! was killed, and no other job remains stopped or lowered.
 //!
-//! The number of a game says what is killed, and after which event. So all pairs occur in turn.
+//! The number of a game says what is killed, and after which event. So all pairs occur in turn. In
+//! half of the games some time passes in between, so that a kill can come in the middle of a switch
+//! or of a change of the table.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -394,6 +396,9 @@ fn play(number: u64) {
     }
     let entry = jobs[chosen].entry(&place);
     wait_for(moment, &mut jobs[chosen], &place);
+    if draws.below(2) == 0 {
+        sleep(draws.moment());
+    }
     let before = place.jobs();
     let (victims, fates) = kill(victim, moment, &mut jobs, chosen, &place, draws);
     place.restart_after(&victims);

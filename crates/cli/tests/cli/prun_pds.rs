@@ -2,10 +2,11 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ pub(crate) struct Pds {
 }
 
 impl Pds {
-    /// Returns `None` if this user is not root: then there is nothing to test.
-    pub(crate) fn start() -> Option<Pds> {
+    /// Without a process. Returns `None` if this user is not root: then there is nothing to test.
+    fn new() -> Option<Pds> {
         if !geteuid().is_root() {
             testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "pds", "run the test as root");
             return None;
@@ -41,23 +42,32 @@ impl Pds {
         // As the folder for temporary files of all users, or it would not be used as one.
         fs::set_permissions(place.path(), Permissions::from_mode(0o1777)).unwrap();
         let family = Family::new(&format!("pds of {}", place.path().display()));
-        let mut pds = Pds { place, process: None, family };
+        Some(Pds { place, process: None, family })
+    }
+
+    /// As [`new`](Self::new). It listens at a path.
+    pub(crate) fn start() -> Option<Pds> {
+        let mut pds = Pds::new()?;
         pds.restart();
         Some(pds)
     }
 
     /// Starts another process of pds, for the same table.
     pub(crate) fn restart(&mut self) {
-        let paths = [self.socket(), self.table()];
-        let [socket, table] = paths.each_ref().map(|path| path.to_str().unwrap());
+        let socket = self.socket();
+        self.serve(&["--socket", socket.to_str().unwrap()], Stdio::null());
+        until(|| UnixStream::connect(&socket).is_ok());
+    }
+
+    fn serve(&mut self, options: &[&str], input: Stdio) {
+        let table = self.table();
         // Its log is no pipe, which agents would keep open.
         let mut shell = testing::command("sh");
         shell.args(["-c", "exec \"$@\" 2>> log", "sh"]).current_dir(self.place.path());
-        let pds = crate::rowlock(&["pds", "--socket", socket, "--table", table, "--slice", "5 ms"]);
-        let mut command = testing::through(shell, &pds);
+        let always = ["pds", "--table", table.to_str().unwrap(), "--slice", "5 ms"];
+        let mut command = testing::through(shell, &crate::rowlock(&[&always, options].concat()));
         self.family.adopt(&mut command);
-        self.process = Some(Child::start(&mut command));
-        until(|| UnixStream::connect(self.socket()).is_ok());
+        self.process = Some(Child::start(command.stdin(input)));
     }
 
     fn socket(&self) -> PathBuf {
@@ -451,6 +461,24 @@ fn only_a_socket_that_does_not_answer_is_replaced_and_users_can_reach_the_folder
     assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
     start(&pds.socket()).expect_exit(2).expect_stderr("another `rowlock pds` listens");
     pds.end();
+}
+
+/// As systemd starts it by `systemd/rowlock-pds.service`.
+#[test]
+fn a_listening_socket_that_is_standard_input_is_served_and_outlives_pds() {
+    let Some(mut pds) = Pds::new() else { return };
+    let listener = UnixListener::bind(pds.socket()).unwrap();
+    fs::set_permissions(pds.socket(), Permissions::from_mode(0o666)).unwrap();
+    for _ in 0..2 {
+        pds.serve(&[], OwnedFd::from(listener.try_clone().unwrap()).into());
+        pds.run(ONE, &["prun", "--wait", "none", "--", "echo", "served"]).expect_success().expect_stdout("served\n");
+        let process = pds.process.take().unwrap();
+        process.send(Signal::TERM.as_raw());
+        process.wait().expect_success();
+        // A call waits there for the next one.
+        UnixStream::connect(pds.socket()).unwrap();
+    }
+    until(|| fs::read_dir(pds.table()).unwrap().count() == 0 && pds.family.members().is_empty());
 }
 
 #[test]

@@ -12,8 +12,7 @@ use testing::Child;
 use super::*;
 use crate::claim::Claims;
 use crate::process_list::PLACES;
-use crate::processes;
-use crate::processes::tests::{identity, until};
+use crate::processes::tests::{identity, state, until};
 use crate::topology::Topology;
 
 const SLICE: Span = Span::from_millis(20);
@@ -88,12 +87,12 @@ fn however_far_the_clock_jumps_there_is_one_switch_to_the_turn_of_that_time() {
                 let turn = |state: &State| agents.each_ref().map(|agent| state.action(agent.job(), now.get()));
                 look();
                 let switched = shared.table.page().switched();
-                let (version, state) = shared.table.latest().unwrap();
-                assert_eq!(switched, super::turn(version, state.next_boundary(now.get())), "{jump} {into}");
-                for (action, rank) in turn(&state).into_iter().zip(&ranks) {
-                    until(|| (processes::tests::state(rank.id()) == b'T') == (action == Some(Action::Stop)));
+                let (version, latest) = shared.table.latest().unwrap();
+                assert_eq!(switched, super::turn(version, latest.next_boundary(now.get())), "{jump} {into}");
+                for (action, rank) in turn(&latest).into_iter().zip(&ranks) {
+                    until(|| (state(rank.id()) == b'T') == (action == Some(Action::Stop)));
                 }
-                assert_eq!(turn(&state).iter().filter(|&&action| action == Some(Action::Run)).count(), 1);
+                assert_eq!(turn(&latest).iter().filter(|&&action| action == Some(Action::Run)).count(), 1);
                 look();
                 assert_eq!(shared.table.page().switched(), switched, "the switch is done");
             }
@@ -158,5 +157,31 @@ fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
         assert_eq!(set_idles(&agent.shared), (true, false));
         agent.end().unwrap();
         assert_eq!(set_idles(&agent.shared), (false, false));
+    });
+}
+
+#[test]
+fn an_agent_takes_over_switches_that_others_have_begun_and_do_not_finish() {
+    testing::isolated_by(crate::ranks::tests::pass, || {
+        let place = tempfile::tempdir().unwrap();
+        let table = || Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
+        let entering = |_: &State| Entering { gang: Gang::Strict, ..Scripted::entering() };
+        let signals = Some(StopChoice::By(crate::StopMechanism::Signals));
+        let mut agent = Agent::enter(table(), signals, entering, &mut ()).unwrap();
+        let other = table();
+        other.update(|state, now| state.enter(&entering(state), now).map_err(AgentError::from)).unwrap();
+        let begin = || until(|| matches!(other.page().claims().claim(Wanted::Again, None), Answer::Granted(_)));
+        begin();
+        let rank = Child::start(testing::command("sleep").arg("1000"));
+        let process = identity(rank.id());
+        agent.set_mechanisms().unwrap();
+        agent.watch(move || vec![process], || 0).unwrap();
+        for _ in 0..3 {
+            until(|| state(process.pid) == b'T');
+            begin();
+            until(|| state(process.pid) != b'T');
+            begin();
+        }
+        agent.leave().unwrap();
     });
 }

@@ -317,6 +317,7 @@ fn nonsense() -> PdsError {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, Write};
+    use std::os::unix::net::UnixListener;
     use std::sync::mpsc;
 
     use rustix::net::{bind, listen};
@@ -396,5 +397,17 @@ mod tests {
         // The queue has room for one.
         let _first = connect().unwrap();
         assert!(sentence(connect()).contains("it does not answer"));
+    }
+
+    #[test]
+    fn a_socket_that_remains_silent_is_an_error_after_some_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _silent = UnixListener::bind(&path).unwrap();
+        let patience = Duration::from_millis(1);
+        let mut client = Client::connect_within(&path, patience).unwrap();
+        // Otherwise the next line would block.
+        assert!(client.stream.get_ref().read_timeout().unwrap().is_some());
+        assert!(sentence(client.table()).contains("it does not answer"));
     }
 }
