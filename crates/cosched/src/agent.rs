@@ -164,10 +164,7 @@ impl Agent {
             let Entering { gang, program, .. } = entering(&state);
             let is_lowered = gang == Gang::Moderate;
             let stop = StopMeans::prepare(mechanism, is_lowered)?;
-            let lower = || match program {
-                None => LowerMeans::prepare(stop.group(), state.task_groups()),
-                Some(program) => LowerMeans::of_running(program, state.task_groups()),
-            };
+            let lower = || LowerMeans::prepare(program, stop.group(), state.task_groups());
             let lower = is_lowered.then(lower).transpose()?;
             // The ranks map it when they start.
             table.turn_page(job).map_err(AgentError::Processes)?.set_slice(state.slice());

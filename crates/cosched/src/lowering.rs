@@ -51,12 +51,16 @@ pub(crate) struct LowerMeans {
 }
 
 impl LowerMeans {
-    /// Prepares the best mechanism for the job of this process, which has this group, if any, and
-    /// is beside jobs in these task groups.
+    /// Prepares the best mechanism for the job of a program that runs already, or for that of this
+    /// process, which has this group, if any. It is beside jobs in these task groups.
     pub(crate) fn prepare(
+        program: Option<Identity>,
         own: Option<&JobGroup>,
         others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
     ) -> Result<LowerMeans, CannotLower> {
+        if let Some(program) = program {
+            return Ok(LowerMeans { group: None, by: LowerBy::of_running(program, others)? });
+        }
         let weight = match weighted_group(own) {
             Ok((group, by)) => return Ok(LowerMeans { group, by }),
             Err(why) => why,
@@ -65,14 +69,6 @@ impl LowerMeans {
             Ok(by) => Ok(LowerMeans { group: None, by }),
             Err(priorities) => Err(CannotLower { weight, priorities }),
         }
-    }
-
-    /// Those for the job of a program that runs already.
-    pub(crate) fn of_running(
-        program: Identity,
-        others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,
-    ) -> Result<LowerMeans, CannotLower> {
-        Ok(LowerMeans { group: None, by: LowerBy::of_running(program, others)? })
     }
 
     /// As the table says it to the agents of all jobs.
@@ -105,7 +101,7 @@ impl LowerBy {
 /// [`CannotLower`].
 pub fn find_lower_mechanism() -> Result<LowerBy, CannotLower> {
     let stop = StopMeans::prepare(None, true).ok();
-    LowerMeans::prepare(stop.as_ref().and_then(StopMeans::group), []).map(|means| means.lower_by())
+    LowerMeans::prepare(None, stop.as_ref().and_then(StopMeans::group), []).map(|means| means.lower_by())
 }
 
 /// The best mechanism that lowers the threads of a job. They have begun with the priority of this

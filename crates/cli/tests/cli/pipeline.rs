@@ -179,7 +179,7 @@ fn impossible_variants_are_refused_before_any_measurement() {
         (&["--try", ""], "it is empty"),
         (&["--try", "fork=wrok*3"], "there is no stage `wrok` (did you mean `work`?); the stages are read, work, send"),
         (&["--only", "forks"], "did you mean `fork`?"),
-        (&["--time-limit", "10"], "write it as \"90 s\", \"10 min\" or \"1 h\""),
+        (&["--time-limit", "10"], "write a time as \"90 s\", \"10 min\" or \"1 h\""),
         (&["--double", "--try", "buffers=3"], "cannot be used with"),
     ] {
         let refused = place.explore(options).expect_exit(2);
