@@ -22,8 +22,9 @@ use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use sys::identity::Identity;
 
+use crate::arguments::TextOrJson;
 use crate::arguments::prun::{self, Jobs, Kill, Set};
-use crate::output::{print, print_as, print_message};
+use crate::output::{print_as, print_message};
 use crate::pds;
 use crate::signals::Signals;
 use crate::spool::{End, Record, Spool};
@@ -69,11 +70,11 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
     let signals = Signals::catch().or_failed()?;
     let is_cancelled = || signals.cancel().load(Acquire);
     while !is_cancelled() {
-        let text = List::read()?.text(terminal_width());
-        if io::stdout().is_terminal() {
+        let list = List::read()?;
+        if matches!(arguments.format, TextOrJson::Text) && io::stdout().is_terminal() {
             let _ = io::stdout().write_all(CLEAR);
         }
-        print(&text)?;
+        print_as(arguments.format, || list.text(terminal_width()), &list, "the jobs")?;
         let end = Instant::now() + INTERVAL;
         while !is_cancelled() && Instant::now() < end {
             sleep(CANCEL_CHECK);

@@ -173,7 +173,7 @@ pub(crate) struct Pds {
 #[derive(Debug, Args)]
 pub(crate) struct Jobs {
     /// Print the jobs again each second, until Ctrl-C
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long)]
     pub(crate) watch: bool,
     /// How to print them
     #[arg(long, value_enum, default_value_t)]

@@ -130,6 +130,19 @@ fn ranks_know_their_number_and_how_many_they_are() {
 }
 
 #[test]
+fn jobs_are_listed_again_and_again_in_both_formats() {
+    let table = Table::new();
+    for (format, sign) in [("text", "no jobs"), ("json", "schema_version")] {
+        let mut jobs = Child::start_piped(&mut table.rowlock(&["jobs", "--watch", "--format", format]));
+        for _ in 0..2 {
+            while !jobs.read_line().contains(sign) {}
+        }
+        jobs.send(2);
+        jobs.wait().expect_exit(130);
+    }
+}
+
+#[test]
 fn several_programs_are_one_job() {
     let table = Table::new();
     let output =
