@@ -18,13 +18,12 @@ use policy::{JobId, Span};
 use report::table::Table as TextTable;
 use report::words::{word, wrap};
 use rustix::process::{Signal, geteuid};
-use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use sys::identity::Identity;
 
 use crate::arguments::TextOrJson;
 use crate::arguments::prun::{self, Jobs, Kill, Set};
-use crate::output::{print_as, print_message};
+use crate::output::{is_reader_gone, print_as, print_message, terminal_width};
 use crate::pds;
 use crate::signals::Signals;
 use crate::spool::{End, Record, Spool};
@@ -69,7 +68,7 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
     }
     let signals = Signals::catch().or_failed()?;
     let is_cancelled = || signals.cancel().load(Acquire);
-    while !is_cancelled() {
+    while !is_cancelled() && !is_reader_gone() {
         let list = List::read()?;
         if matches!(arguments.format, TextOrJson::Text) && io::stdout().is_terminal() {
             let _ = io::stdout().write_all(CLEAR);
@@ -80,13 +79,7 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Stop> {
             sleep(CANCEL_CHECK);
         }
     }
-    Err(signals.interruption())
-}
-
-/// The width of the terminal that is standard output. `None` if that is another file.
-pub(crate) fn terminal_width() -> Option<usize> {
-    let size = tcgetwinsize(io::stdout()).ok()?;
-    Some(size.ws_col.into()).filter(|&width| width > 0)
+    if is_cancelled() { Err(signals.interruption()) } else { Ok(()) }
 }
 
 /// Sends a signal to the agent of a job, which passes it on to all ranks.
@@ -112,19 +105,18 @@ pub(crate) fn hold(job: JobId) -> Result<(), Stop> {
 
 /// Lets a job go on that is held, or that its terminal has stopped.
 pub(crate) fn resume(job: JobId) -> Result<(), Stop> {
-    let before = look()?;
-    change(job, Change::Hold(false))?;
     let table = look()?;
-    let found = |table: &Option<(Arc<State>, _)>| table.as_ref().and_then(|(state, _)| state.job(job).ok().cloned());
-    let Some(suspended) = found(&table).filter(|job| job.is_suspended) else {
-        if found(&before).is_some_and(|job| !job.is_held && !job.is_suspended) {
-            print_message(format_args!("rowlock: job {job} was neither held nor stopped by its terminal"));
-        }
-        return Ok(());
-    };
-    // Its starter has stopped itself, and continues the ranks when it continues, as for `bg`.
-    let sent = cosched::processes::signal(suspended.starter(), Signal::CONT.as_raw());
-    sent.with_context(|| format!("cannot continue job {job}")).or_failed()
+    change(job, Change::Hold(false))?;
+    let before = table.as_ref().and_then(|(state, _)| state.job(job).ok());
+    if let Some(suspended) = before.filter(|job| job.is_suspended) {
+        // Its starter has stopped itself, and continues the ranks when it continues, as for `bg`.
+        let sent = cosched::processes::signal(suspended.starter(), Signal::CONT.as_raw());
+        return sent.with_context(|| format!("cannot continue job {job}")).or_failed();
+    }
+    if before.is_some_and(|job| !job.is_held) {
+        print_message(format_args!("rowlock: job {job} was neither held nor stopped by its terminal"));
+    }
+    Ok(())
 }
 
 /// Changes how a job takes turns.
@@ -284,8 +276,8 @@ impl List {
         text
     }
 
-    /// The cells of the slices, side by side. Empty if each slice has one job, whose cells and slices
-    /// the table says.
+    /// The cells of the slices, side by side. Empty if each slice has one job: then the table says
+    /// them.
     fn drawing(&self) -> Vec<String> {
         let jobs = |rows: &Vec<String>| {
             let words = rows.iter().flat_map(|row| row.split_ascii_whitespace());

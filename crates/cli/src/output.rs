@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use report::words::{message, printable};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use sys::files::Target;
 
@@ -22,6 +24,21 @@ pub(crate) fn print(text: &str) -> Result<(), Stop> {
         }
         _ => Ok(()),
     }
+}
+
+/// The width of the terminal that is standard output. `None` if that is another file.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some(size.ws_col.into()).filter(|&width| width > 0)
+}
+
+/// Whether standard output has no reader any more: it is a pipe whose reader has ended, or a
+/// terminal that is gone.
+pub(crate) fn is_reader_gone() -> bool {
+    let stdout = io::stdout();
+    let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
+    let found = poll(&mut stdout, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    found.is_ok() && stdout[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// Prints a result as text or as JSON. `what` names it in error messages.

@@ -57,7 +57,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     // A job within a job is a part of it: it takes turns together with all of it.
     let is_part = is_within_a_job();
     if is_part {
-        plan.refuse_own_turns()?;
+        plan.check_as_part()?;
         plan.unbound.get_or_insert_with(|| "because the job is a part of another".to_owned());
     }
     if arguments.dry_run {
@@ -273,8 +273,8 @@ impl Plan<'_> {
         self.arguments.memory.map_or(Ok(()), queue::check_memory)
     }
 
-    /// Refuses what is for a job that is not within another one.
-    fn refuse_own_turns(&self) -> Result<(), Stop> {
+    /// Refuses options that a job within another one cannot have, and names those without effect.
+    fn check_as_part(&self) -> Result<(), Stop> {
         let &Prun { with, queue, memory, detach, .. } = self.arguments;
         let options = [("with", with.is_some()), ("queue", queue), ("memory", memory.is_some()), ("detach", detach)];
         if let Some((name, _)) = options.into_iter().find(|&(_, is_there)| is_there) {
@@ -290,8 +290,8 @@ impl Plan<'_> {
         ];
         let without_effect: Vec<&str> = options.iter().filter(|option| option.1).map(|option| option.0).collect();
         if !without_effect.is_empty() {
-            let options = without_effect.join(" and ");
-            print_message(format_args!("rowlock: {options} without effect: a job within a job is a part of that one"));
+            let options = without_effect.join(", ");
+            print_message(format_args!("rowlock: a job within a job is a part of that one: no effect of {options}"));
         }
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Plan<'_> {
         Ok((Some(Taker::Served(served)), None))
     }
 
-    /// Says so if turns are not as long as asked for, or do not help against a job.
+    /// Warns if turns are not as long as asked for, or do not keep a job from running.
     fn compare_with_table(&self, state: &State, job: JobId) {
         if let Some(other) = state.lowered_in_vain(job) {
             print_message(format_args!(

@@ -109,9 +109,8 @@ impl Program {
         if let Some((job, _)) = state.jobs().find(|&(id, job)| !job.is_queued() && is_taken(id, job.agent())) {
             return Err(CannotAdopt::Taken { process: self.identity.pid, job });
         }
-        let is_above = |job: &Job| {
-            [job.agent(), job.ancestor()].iter().any(|part| ancestors(part.pid).any(|found| found == self.identity))
-        };
+        let is_below = |part: Identity| part.is_alive() && ancestors(part.pid).any(|found| found == self.identity);
+        let is_above = |job: &Job| [job.agent(), job.ancestor()].into_iter().any(is_below);
         match state.jobs().find(|(_, job)| is_above(job)) {
             Some((job, _)) => Err(CannotAdopt::HasJob { process: self.identity.pid, job }),
             None if Stat::of(self.identity.pid).is_some_and(|stat| stat.state == b'T') => {

@@ -83,8 +83,8 @@ impl LowerMeans {
 }
 
 impl LowerBy {
-    /// The best mechanism for a job that runs already, whose threads have begun with the priority of
-    /// this process, beside jobs in these task groups.
+    /// The best mechanism for a job that runs already, beside jobs in these task groups. Its
+    /// threads have begun with the priority of this process.
     pub(crate) fn of_running(
         process: Identity,
         others: impl IntoIterator<Item = (JobId, Option<TaskGroup>)>,

@@ -55,6 +55,14 @@ pub fn is_stopped(pid: u32) -> Option<bool> {
     Some(state(pid)? == 'T' || FROZEN.contains(&place.as_str()))
 }
 
+/// Whether a SIGSTOP is pending for a process. It stops when it next has a CPU.
+pub fn has_pending_stop(pid: u32) -> bool {
+    const STOP: u64 = 1 << 18;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = status.lines().filter_map(|line| line.strip_prefix("ShdPnd:"));
+    pending.filter_map(|signals| u64::from_str_radix(signals.trim(), 16).ok()).any(|signals| signals & STOP != 0)
+}
+
 /// The processes that can write to a pipe, without the calling one.
 pub fn writers(pipe: impl AsFd) -> Vec<u32> {
     let own = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());

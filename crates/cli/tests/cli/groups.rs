@@ -18,8 +18,8 @@ pub(crate) fn of(process: u32) -> Vec<String> {
     found(|creator, _| creator == process)
 }
 
-/// The groups whose creators have ended. A creator may be in another PID namespace: it has locked the
-/// group of a job or of a disk, and processes are in that of its program.
+/// The groups whose creators have ended. A creator may be in another PID namespace: then it has
+/// locked the group of a job or of a disk, and there are processes in the group of its program.
 pub(crate) fn abandoned() -> Vec<String> {
     let exists = |creator: u32| Path::new(&format!("/proc/{creator}")).exists();
     found(|creator, group| match group.file_name().unwrap().to_string_lossy().starts_with(NAMES[0]) {

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use testing::Child;
 
-use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, is_stopped, ranks, until};
+use crate::prun::{SPIN, Table, are_running, are_stopped, cpu, is_stopped, is_to_stop, ranks, until};
 use crate::prun_lowering::is_lowered;
 
 /// A program that spins on one CPU, and has a child that does as well.
@@ -48,7 +48,7 @@ fn kill(process: u32) {
 
 fn expect_turns(program: &Child, other: &Child) {
     let processes = processes(program);
-    let are_all = |stopped| move || processes.iter().all(|&process| is_stopped(process) == Some(stopped));
+    let are_all = |stopped| move || processes.iter().all(|&process| is_to_stop(process) == Some(stopped));
     for _ in 0..3 {
         until(are_all(true));
         until(are_all(false));
@@ -86,7 +86,7 @@ fn a_program_goes_on_if_its_agent_is_killed_or_all_agents_are() {
         let prun = adopt(&table, &program);
         expect_turns(&program, &other);
         let processes = processes(&program);
-        until(|| processes.iter().all(|&process| is_stopped(process) == Some(true)));
+        until(|| processes.iter().all(|&process| is_to_stop(process) == Some(true)));
         kill(prun.id());
         if all {
             kill(other.id());
@@ -178,7 +178,7 @@ fn a_job_that_a_program_starts_is_a_part_of_its_job() {
     other.wait().expect_signal(Signal::TERM.as_raw());
     kill(rank);
     let output = shell.wait().expect_exit(128 + Signal::KILL.as_raw());
-    output.expect_stderr("--slice and --weight without effect: a job within a job is a part of that one");
+    output.expect_stderr("a job within a job is a part of that one: no effect of --slice, --weight");
     prun.wait().expect_success();
     table.expect_gone();
 }
@@ -201,7 +201,7 @@ fn a_program_that_cannot_take_turns_is_refused() {
     let [process, child] = processes(&program);
     let prun = adopt(&table, &program);
     let other = strict_job(&table);
-    until(|| is_stopped(process) == Some(true) && is_stopped(child) == Some(true));
+    until(|| is_to_stop(process) == Some(true) && is_to_stop(child) == Some(true));
     kill(other.id());
     other.wait().expect_signal(Signal::KILL.as_raw());
     refused(process, "belongs to job 1 already");

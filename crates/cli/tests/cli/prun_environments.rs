@@ -326,9 +326,9 @@ fn a_job_waits_until_the_memory_that_it_claims_is_left() {
     output.expect_success().expect_stdout("\"state\":\"runs\"\n\"state\":\"queued\"\nlater\n");
 }
 
-/// Starts a job of a user whom no other test has, with more and more processes that it may have:
-/// `$LIMITED` executes its arguments with `$limit`. Says how each start has ended, with how many
-/// lines, and which rank they name.
+/// Starts a job of a user that no other test has, again and again, and allows it more processes each
+/// time: `$LIMITED` executes its arguments with `$limit`. Prints for each start the exit code, the
+/// number of lines of the message, and the rank that it names.
 const STARTS: &str = r#"
 user=$((1000000 + $$))
 for limit in $(seq 1 20); do

@@ -1,6 +1,7 @@
 //! Agents on a scripted clock.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use policy::gang::{Class, Gang};
@@ -16,6 +17,16 @@ use crate::processes::tests::{identity, state, until};
 use crate::topology::Topology;
 
 const SLICE: Span = Span::from_millis(20);
+const SIGNALS: Option<StopChoice> = Some(StopChoice::By(crate::StopMechanism::Signals));
+
+fn table_in(place: &Path) -> Table {
+    Table::enter(place, || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap()
+}
+
+/// A job that always takes turns.
+fn strict(_: &State) -> Entering {
+    Entering { gang: Gang::Strict, ..Scripted::entering() }
+}
 
 /// Two jobs that take turns from the start of the clock on, and the words of their claims.
 struct Scripted {
@@ -63,10 +74,8 @@ impl Scripted {
 fn however_far_the_clock_jumps_there_is_one_switch_to_the_turn_of_that_time() {
     testing::isolated_by(crate::ranks::tests::pass, || {
         let place = tempfile::tempdir().unwrap();
-        let table = || Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
-        let entering = |_: &State| Entering { gang: Gang::Strict, ..Scripted::entering() };
-        let signals = || Some(StopChoice::By(crate::StopMechanism::Signals));
-        let agents = [0, 1].map(|_| Agent::enter(table(), signals(), entering, &mut ()).unwrap());
+        let table = || table_in(place.path());
+        let agents = [0, 1].map(|_| Agent::enter(table(), SIGNALS, strict, &mut ()).unwrap());
         let ranks = agents.each_ref().map(|agent| {
             let rank = Child::start(testing::command("sleep").arg("1000"));
             agent.shared.list.set(&[identity(rank.id())], PLACES);
@@ -129,7 +138,7 @@ fn a_switch_is_late_since_the_first_boundary_that_has_passed() {
 fn a_signal_that_comes_when_the_job_can_start_ends_it_and_it_leaves_the_table() {
     testing::isolated_by(crate::ranks::tests::pass, || {
         let place = tempfile::tempdir().unwrap();
-        let table = || Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
+        let table = || table_in(place.path());
         let entering = |_: &State| {
             // The signals that would end a wait are blocked by now.
             kill_process(getpid(), Signal::TERM).unwrap();
@@ -146,9 +155,8 @@ fn a_signal_that_comes_when_the_job_can_start_ends_it_and_it_leaves_the_table() 
 fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
     testing::isolated_by(crate::ranks::tests::pass, || {
         let place = tempfile::tempdir().unwrap();
-        let table = Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
-        let signals = Some(StopChoice::By(crate::StopMechanism::Signals));
-        let mut agent = Agent::enter(table, signals, |_: &State| Scripted::entering(), &mut ()).unwrap();
+        let table = table_in(place.path());
+        let mut agent = Agent::enter(table, SIGNALS, |_: &State| Scripted::entering(), &mut ()).unwrap();
         let set_idles = |shared: &Shared| {
             let watch = Watch::new(shared, &clock::now, &Vec::new, &mut || 0)
                 .update(|state, _| state.set_idles(shared.job, true));
@@ -164,12 +172,10 @@ fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
 fn an_agent_takes_over_switches_that_others_have_begun_and_do_not_finish() {
     testing::isolated_by(crate::ranks::tests::pass, || {
         let place = tempfile::tempdir().unwrap();
-        let table = || Table::enter(place.path(), || State::new(Topology::of_cpus(&[0, 1]), SLICE)).unwrap();
-        let entering = |_: &State| Entering { gang: Gang::Strict, ..Scripted::entering() };
-        let signals = Some(StopChoice::By(crate::StopMechanism::Signals));
-        let mut agent = Agent::enter(table(), signals, entering, &mut ()).unwrap();
+        let table = || table_in(place.path());
+        let mut agent = Agent::enter(table(), SIGNALS, strict, &mut ()).unwrap();
         let other = table();
-        other.update(|state, now| state.enter(&entering(state), now).map_err(AgentError::from)).unwrap();
+        other.update(|state, now| state.enter(&strict(state), now).map_err(AgentError::from)).unwrap();
         let begin = || until(|| matches!(other.page().claims().claim(Wanted::Again, None), Answer::Granted(_)));
         begin();
         let rank = Child::start(testing::command("sleep").arg("1000"));

@@ -229,8 +229,8 @@ impl Served {
         self.tell(Call::Start(keepers))
     }
 
-    /// Lets a thread call this function if the turns end before the job leaves the table: its agent has
-    /// failed, or did not answer.
+    /// Lets a thread call this function if the turns end before the job leaves the table: if its
+    /// agent has failed, or has not answered.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -274,8 +274,8 @@ impl Served {
     /// Takes the job, whose processes have ended, out of the table.
     ///
     /// # Errors
-    /// [`PdsError`], also if it has taken no turns for some time, unless [`watch`](Served::watch) has
-    /// told that.
+    /// [`PdsError`], also if it has taken no turns for some time, unless [`watch`](Served::watch)
+    /// has told that.
     pub fn leave(self) -> Result<(), PdsError> {
         let left = self.tell(Call::Leave);
         if self.is_over.swap(true, SeqCst) { Ok(()) } else { left }

@@ -9,10 +9,10 @@
 //! interrupts delay one thread, the other one blocks, and then both may be on the same CPU for a
 //! while. A thread that computes and sleeps blocks 22400 and 21400 times.
 //!
-//! So it is tried. A job that blocks takes turns for several intervals. The first one may have begun
-//! without them, so those after it count, all together. The job keeps its turns if it blocks less
-//! often in them and uses them: one that also sleeps may block less often as well, and would leave
-//! its CPUs idle. If it leaves a turn unused, the attempt ends at once.
+//! So it is tried. A job that blocks takes turns for several intervals. The first one may have
+//! begun without them, so it does not count; the others do, all together. The job keeps its turns
+//! if it blocks less often in them and uses them: one that also sleeps may block less often as
+//! well, and would leave its CPUs idle. If it leaves a turn unused, the attempt ends at once.
 //! Then it is tried in the same way whether it still blocks more often without them. While the
 //! outcome stays the same, attempts follow after longer and longer times.
 //!

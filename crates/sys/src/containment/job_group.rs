@@ -28,9 +28,9 @@
 //! job has ended. If the other process is killed as well, the next start of a job releases and
 //! removes the group, and the next start of any program releases it to end what is `record`ed.
 //!
-//! The creator holds a lock (`flock`) on the folder of the group, which ends with it. So a group that
-//! is not locked is that of a killed process, also of one in another PID namespace, whose id says
-//! nothing here. A group that is found and removed before it is locked is created again.
+//! The creator holds a lock (`flock`) on the folder of the group, which ends with it. So the
+//! creator of a group without a lock was killed. Its process ID does not tell that, because it may
+//! be in another PID namespace. A group that is found and removed before it is locked is created again.
 //!
 //! # Why no other group is frozen
 //!
@@ -297,7 +297,7 @@ fn end_abandoned_in(around: &Folder) {
     let left = abandoned_in(around).filter_map(|(name, _lock)| (!end(around.as_fd(), &name)).then_some(name));
     let left: Vec<CString> = left.collect();
     if !left.is_empty() {
-        // It releases them as well, for which they must not be locked.
+        // This releases them as well, so they must not be locked here.
         record::end_abandoned(None);
         left.iter().for_each(|name| {
             end(around.as_fd(), name);
