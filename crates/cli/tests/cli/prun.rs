@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use serde_json::Value;
+use sys::cgroups::Hierarchy;
 use tempfile::TempDir;
 pub(crate) use testing::processes::{is_stopped, state};
 use testing::{Child, processes};
@@ -104,7 +105,20 @@ pub(crate) fn mechanisms() -> &'static [&'static str] {
 /// Whether a process is stopped, or will be when it next has a CPU. Beside the ranks of another job,
 /// that can be in a later turn. `None` if there is no such process.
 pub(crate) fn is_to_stop(process: u32) -> Option<bool> {
-    Some(processes::has_pending_stop(process) || is_stopped(process)?)
+    Some(processes::has_pending_stop(process) || is_in_frozen_group(process) || is_stopped(process)?)
+}
+
+/// Whether a process is in a control group that is frozen or being frozen, or below one.
+fn is_in_frozen_group(process: u32) -> bool {
+    let read = |path: &str| std::fs::read(path).unwrap_or_default();
+    let hierarchies = Hierarchy::parse(&read("/proc/self/mountinfo"), &read(&format!("/proc/{process}/cgroup")));
+    let has = |folder: &Path, file: &str, states: &[&str]| {
+        std::fs::read_to_string(folder.join(file)).is_ok_and(|state| states.contains(&state.trim_end()))
+    };
+    hierarchies
+        .iter()
+        .flat_map(Hierarchy::folders)
+        .any(|folder| has(folder, "freezer.state", &["FREEZING", "FROZEN"]) || has(folder, "cgroup.freeze", &["1"]))
 }
 
 /// Whether all ranks of an agent are stopped.

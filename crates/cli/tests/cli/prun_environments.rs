@@ -261,6 +261,8 @@ fn a_job_goes_on_when_shared_memory_is_full() {
         mount -t tmpfs -o size=300k none /dev/shm
         $1 prun --wait none -n 2 -- sh -c 'touch ready-$ROWLOCK_RANK; until [ -e end ]; do sleep 0.01; done' & job=$!
         until [ -e ready-0 ] && [ -e ready-1 ]; do sleep 0.01; done
+        # The start of the job is in the table as well.
+        until $1 jobs --format json | grep -q '\"mechanism\": \"'; do sleep 0.01; done
         head -c 1000000 /dev/zero > /dev/shm/full 2> /dev/null || true
         for refused in 'prun -- true' 'hold 1' 'set 1 --weight 2'; do
             code=0; $1 $refused 2> why || code=$?
