@@ -27,10 +27,11 @@ use sys::identity::Identity;
 use sys::signals::BlockedSignals;
 use sys::unnamed::UnnamedFile;
 
-use crate::arguments::prun::{Bind, JOB, MOST_RANKS, Prun, Stdin, Wait};
+use crate::arguments::prun::{Bind, JOB, MOST_RANKS, Mpi, Prun, Stdin, Wait};
 use crate::jobs::look;
 use crate::output::{print, print_message};
 use crate::pds;
+use crate::prun::mpi::{MpiServers, remove_variables_of_launchers};
 use crate::prun::queue::InQueue;
 use crate::prun::session::Session;
 use crate::prun::turns::{Taker, Turns};
@@ -38,6 +39,7 @@ use crate::spool::{self, Record};
 use crate::stop::{OrStop, Stop};
 
 mod adopted;
+mod mpi;
 mod queue;
 mod session;
 mod turns;
@@ -92,7 +94,12 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let region = agent.filter(|agent| matches!(agent, Taker::Own(_))).and_then(|_| plan.waits_region());
     let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();
-    let spawn = |rank, command: &mut Command| plan.launch(rank).spawn(command);
+    let mut mpi = MpiServers::new(arguments.mpi, &plan.programs);
+    let spawn = |rank, command: &mut Command| {
+        let launch = plan.launch(rank);
+        mpi.connect(command).map_err(|why| launch.not_started(why))?;
+        launch.spawn(command)
+    };
     let ranks = match Ranks::start(plan.starts(agent, cpus, path), &plan.io(), &groups, requests, spawn) {
         Err(StartError::Asked(signal)) => {
             drop((session, turns));
@@ -105,8 +112,8 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers(), waits));
     let started = taking_turns.and_then(|()| session.as_mut().map_or(Ok(()), Session::begin));
     // Ranks that are to end must be able to react.
-    started.inspect_err(|_| turns.end())?;
-    let status = report(ranks.supervise(&mut turns, arguments.time_limit));
+    let failures = started.and_then(|()| mpi.serve()).inspect_err(|_| turns.end())?;
+    let status = report(ranks.supervise(&mut turns, failures, arguments.time_limit));
     // Its end is known before it has left the table.
     if let Some(Err(why)) = session.map(|session| session.end(status, begun.elapsed())) {
         print_message(format_args!("rowlock: cannot keep the end of the job: {why}"));
@@ -402,6 +409,9 @@ impl Plan<'_> {
             let cpus = cpus.as_mut().and_then(Iterator::next);
             let mut command = self.launch(rank).command(matches!(self.arguments.wait, Wait::By(_)));
             command.env_remove(session::VARIABLE);
+            if self.arguments.mpi != Mpi::None {
+                remove_variables_of_launchers(&mut command);
+            }
             command.envs(region.map(|path| (Environment::REGION, path)));
             if let Some(agent) = agent {
                 // An outer job may be in another table.

@@ -6,8 +6,10 @@
 //!
 //! Either all ranks start or none remains. They live until all have ended by themselves with exit
 //! code 0, or the first has failed: then the others are asked to end, and killed after a grace
-//! period. `supervision` has the rules.
+//! period. `supervision` has the rules. A service for ranks can report [`failures`](Failure) that
+//! exit codes do not tell.
 
+mod failures;
 mod relay;
 mod supervision;
 #[cfg(test)]
@@ -28,6 +30,7 @@ use sys::deferred_stops::DeferredStops;
 use sys::descriptors::Limit;
 use sys::signals::{BlockedSignals, is_ignored, take};
 
+pub use self::failures::{Failure, Failures, Reporter};
 use self::relay::{Relay, Stream};
 use self::supervision::REQUESTS_TO_END;
 pub use self::supervision::{Ended, Listener, TIMED_OUT};
@@ -38,7 +41,7 @@ pub const RANK: &str = "ROWLOCK_RANK";
 pub const RANKS: &str = "ROWLOCK_RANKS";
 
 /// How many descriptors the start of a rank takes, and those of all that is no rank.
-const DESCRIPTORS_OF_RANK: u64 = 8;
+const DESCRIPTORS_OF_RANK: u64 = 9;
 const OTHER_DESCRIPTORS: u64 = 24;
 
 /// This stands for the rank in the name of an output file.

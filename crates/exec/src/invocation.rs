@@ -75,9 +75,9 @@ impl Invocation {
     /// # Errors
     /// The one that a start would most likely have.
     pub fn check(&self) -> Result<(), StartError> {
-        program::executable(&self.command).map_err(|why| StartError::new(&self.command, why))?;
+        program::executable(&self.command).map_err(|why| self.not_started(why))?;
         match program::missing(&self.command) {
-            Some(_) => Err(StartError::new(&self.command, Errno::NOENT.into())),
+            Some(_) => Err(self.not_started(Errno::NOENT.into())),
             None => Ok(()),
         }
     }
@@ -86,7 +86,7 @@ impl Invocation {
     /// on failure.
     pub(crate) fn replace(&self, command: &mut Command) -> StartError {
         let why = self.prevent_shell(command).err().unwrap_or_else(|| command.exec());
-        StartError::new(&self.command, why)
+        self.not_started(why)
     }
 
     /// Starts `command`, made by [`Invocation::command`] or [`Launch::command`]. Its environment
@@ -97,7 +97,11 @@ impl Invocation {
     /// # Errors
     /// If it cannot be started.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, StartError> {
-        self.prevent_shell(command).and_then(|()| command.spawn()).map_err(|why| StartError::new(&self.command, why))
+        self.prevent_shell(command).and_then(|()| command.spawn()).map_err(|why| self.not_started(why))
+    }
+
+    pub(crate) fn not_started(&self, why: io::Error) -> StartError {
+        StartError::new(&self.command, why)
     }
 
     /// Keeps the standard library from running a file by a shell if the kernel cannot execute it.

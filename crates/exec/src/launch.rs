@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -77,6 +78,11 @@ impl Launch {
     /// If it cannot be started.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, StartError> {
         self.invocation.spawn(command)
+    }
+
+    /// The error that the program was not started for this reason.
+    pub fn not_started(&self, why: io::Error) -> StartError {
+        self.invocation.not_started(why)
     }
 
     /// Checks that the program exists and may be executed, without starting it.

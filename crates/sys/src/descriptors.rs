@@ -6,9 +6,11 @@
 //! got.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The limit of this process before it was raised.
@@ -65,12 +67,21 @@ pub fn keep_only_streams_in(command: &mut Command) {
     unsafe { command.pre_exec(close_others) };
 }
 
+/// Lets the program of `command` inherit a descriptor, under the number that it has here. The
+/// command holds it until it is dropped.
+pub fn inherit_in(command: &mut Command, descriptor: OwnedFd) {
+    let inherit = move || fcntl_setfd(&descriptor, FdFlags::empty()).map_err(io::Error::from);
+    // SAFETY: it makes one system call, which is async-signal-safe, as required between fork and
+    // exec.
+    unsafe { command.pre_exec(inherit) };
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, pipe};
+    use std::os::fd::AsRawFd;
 
     use rustix::fs::{OFlags, fcntl_setfl};
-    use rustix::io::{FdFlags, fcntl_setfd};
 
     use super::*;
 
@@ -96,6 +107,25 @@ mod tests {
             drop(keeping);
             assert_eq!(reader.read(&mut [0]).unwrap(), 0);
         });
+    }
+
+    #[test]
+    fn a_program_inherits_a_descriptor_under_its_number_and_others_do_not() {
+        let (mut reader, inherited) = pipe().unwrap();
+        let number = inherited.as_raw_fd();
+        let write = |command: &mut Command| {
+            command.arg("-c").arg(format!("echo here >&{number}"));
+            testing::run(command)
+        };
+        let other = write(&mut testing::command("bash"));
+        assert!(!other.status.success());
+        let mut command = testing::command("bash");
+        inherit_in(&mut command, inherited.into());
+        write(&mut command).expect_success();
+        drop(command);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "here\n");
     }
 
     #[test]

@@ -71,6 +71,10 @@ pub(crate) struct Prun {
     /// program as it is
     #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = waiting)]
     pub(crate) wait: Wait,
+    /// How the ranks of an MPI program find each other: by PMI-1 (MPICH and its relatives), not at
+    /// all (the variables of an outer launcher stay), or as the program needs
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) mpi: Mpi,
     /// Whether each rank is bound to the CPUs of its cores
     #[arg(long, value_name = "TO", value_enum, default_value_t)]
     pub(crate) bind: Bind,
@@ -107,7 +111,7 @@ pub(crate) struct Prun {
     /// Let this process and its descendants, which run already, take turns until it ends; Ctrl-C
     /// only ends the turns
     #[arg(long, value_name = "PID", value_parser = process, conflicts_with_all = [
-        "command", "ranks", "cores", "mechanism", "queue", "memory", "wait", "bind", "stdin", "detach", "label", "output",
+        "command", "ranks", "cores", "mechanism", "queue", "memory", "wait", "mpi", "bind", "stdin", "detach", "label", "output",
         "time_limit", "cpus", "chdir", "env", "report_bindings", "dry_run",
     ])]
     pub(crate) pid: Option<u32>,
@@ -137,6 +141,18 @@ pub(crate) enum Bind {
     #[default]
     Cores,
     /// No CPU
+    None,
+}
+
+/// How the ranks of an MPI program find each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mpi {
+    /// As the program needs
+    #[default]
+    Auto,
+    /// By PMI-1
+    Pmi,
+    /// Not at all
     None,
 }
 

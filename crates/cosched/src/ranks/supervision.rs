@@ -27,7 +27,7 @@ use rustix::process::Signal as Number;
 use sys::alarm::Alarm;
 use sys::signals::{STOPS, Signal, is_ignored, send, take};
 
-use super::Ranks;
+use super::{Failures, Ranks};
 
 /// The exit code of a job that is ended because of its time limit, as with `timeout`.
 pub const TIMED_OUT: u8 = 124;
@@ -80,6 +80,8 @@ pub struct Ended {
     pub elapsed: Duration,
     /// Why output could not be relayed.
     pub lost_output: Option<io::Error>,
+    /// A clause about the failure of that rank if its exit code does not tell it.
+    pub failure: Option<String>,
 }
 
 impl Ended {
@@ -95,23 +97,36 @@ impl Ended {
         if self.is_timed_out {
             return Some("the time limit has passed, so the job was ended".to_owned());
         }
+        if let Some(failure) = &self.failure {
+            return Some(format!("{failure}, so the job has failed"));
+        }
         let failed = self.first_failed.filter(|_| self.ranks.len() > 1 && !self.is_asked)?;
         Some(format!("rank {failed} has failed ({}), so the job was ended", self.status))
     }
 }
 
 impl Ranks {
-    /// Supervises the ranks until all have ended. Call it on the thread that has started them.
+    /// Supervises the ranks until all have ended, and the reporter of failures has. Call it on the
+    /// thread that has started them.
     ///
     /// # Errors
     /// If ranks can no longer be observed. Then they are ended.
-    pub fn supervise(mut self, listener: &mut impl Listener, time_limit: Option<Duration>) -> io::Result<Ended> {
+    pub fn supervise(
+        mut self,
+        listener: &mut impl Listener,
+        mut failures: Failures,
+        time_limit: Option<Duration>,
+    ) -> io::Result<Ended> {
         let deadline = time_limit.and_then(|limit| self.started.checked_add(limit));
         // A signal that is ignored, as under `nohup`, asks for nothing. Ranks may yet catch it.
         let requests = REQUESTS_TO_END.map(|number| Some(number).filter(|&number| !is_ignored(number)));
         let (mut first_failed, mut is_timed_out, mut is_asked) = (None, false, false);
         loop {
-            if let Some(failed) = self.reap()?.filter(|_| first_failed.is_none() && !is_timed_out) {
+            // In this order: a report about a rank that has ended is not missed.
+            let have_reported = failures.receive();
+            let failed = self.reap()?;
+            let failed = failed.or_else(|| Some(failures.first(None, |rank| self.has_succeeded(rank))?.rank));
+            if let Some(failed) = failed.filter(|_| first_failed.is_none() && !is_timed_out) {
                 first_failed = Some(failed);
                 listener.end();
                 self.end();
@@ -119,7 +134,8 @@ impl Ranks {
             let have_ended = self.running().next().is_none();
             if have_ended {
                 self.relay.end();
-                if self.relay.has_ended() {
+                failures.end();
+                if self.relay.has_ended() && have_reported {
                     break;
                 }
             }
@@ -142,13 +158,17 @@ impl Ranks {
             }
         }
         let elapsed = self.started.elapsed();
+        let failure = first_failed.and_then(|rank| failures.first(Some(rank), |rank| self.has_succeeded(rank)));
         let ranks: Vec<ExitStatus> = self.ranks.iter().filter_map(|rank| rank.ended).collect();
         let failed = first_failed.and_then(|rank| ranks.get(rank as usize).copied());
-        let status = match is_timed_out {
-            true => ExitStatus::from_raw(i32::from(TIMED_OUT) << 8),
-            false => failed.unwrap_or_default(),
+        let with_code = |code: u8| ExitStatus::from_raw(i32::from(code) << 8);
+        let status = match failure {
+            _ if is_timed_out => with_code(TIMED_OUT),
+            Some(failure) => with_code(failure.code),
+            None => failed.unwrap_or_default(),
         };
-        Ok(Ended { status, first_failed, is_timed_out, is_asked, ranks, elapsed, lost_output: self.relay.take_lost() })
+        let (failure, lost_output) = (failure.map(|failure| failure.cause.clone()), self.relay.take_lost());
+        Ok(Ended { status, first_failed, is_timed_out, is_asked, ranks, elapsed, lost_output, failure })
     }
 
     /// Notes which ranks have ended. Returns the first among them that has failed.
@@ -161,6 +181,11 @@ impl Ranks {
             }
         }
         Ok(failed)
+    }
+
+    /// Whether a rank has ended with exit code 0.
+    fn has_succeeded(&self, rank: u32) -> bool {
+        self.ranks.get(rank as usize).and_then(|rank| rank.ended).is_some_and(|ended| ended.success())
     }
 
     fn running(&self) -> impl Iterator<Item = &super::Rank> {

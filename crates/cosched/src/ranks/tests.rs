@@ -50,7 +50,7 @@ fn start(scripts: &[&str], io: &Io) -> Ranks {
 }
 
 fn run(scripts: &[&str]) -> Ended {
-    start(scripts, &Io::default()).supervise(&mut (), None).unwrap()
+    start(scripts, &Io::default()).supervise(&mut (), Failures::none(), None).unwrap()
 }
 
 fn labelled() -> Io {
@@ -127,7 +127,7 @@ fn nothing_that_a_rank_has_started_survives_it() {
         let daemons = "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1000; true' &)";
         assert_eq!(run(&[daemons, daemons]).exit_code(), 0);
         // Not even if the output is relayed, which does not wait for its end.
-        let ended = start(&[daemons], &labelled()).supervise(&mut (), None).unwrap();
+        let ended = start(&[daemons], &labelled()).supervise(&mut (), Failures::none(), None).unwrap();
         assert_eq!(ended.exit_code(), 0);
     });
 }
@@ -136,7 +136,7 @@ fn nothing_that_a_rank_has_started_survives_it() {
 fn standard_inputs(input: Input, place: &Path) -> [String; 3] {
     let script = "echo $ROWLOCK_RANK of $ROWLOCK_RANKS; readlink /proc/self/fd/0 | cut -c 1-9 >&2";
     let io = Io { input, output: Output::File(place.join("%r-of-%r")) };
-    let ended = start(&[script; 3], &io).supervise(&mut (), None).unwrap();
+    let ended = start(&[script; 3], &io).supervise(&mut (), Failures::none(), None).unwrap();
     assert_eq!(ended.exit_code(), 0);
     [0, 1, 2].map(|rank| fs::read_to_string(place.join(format!("{rank}-of-{rank}"))).unwrap())
 }
@@ -195,7 +195,7 @@ fn a_request_to_end_that_was_blocked_before_ends_the_start_and_ranks_do_not_bloc
     isolated_by(pass, || {
         let requests = Some(block_requests_to_end().unwrap());
         let ranks = Ranks::start(vec![shell("kill -TERM $$; exit 7")], &Io::default(), &[], requests, spawn).unwrap();
-        let ended = ranks.supervise(&mut (), None).unwrap();
+        let ended = ranks.supervise(&mut (), Failures::none(), None).unwrap();
         assert_eq!(ended.ranks[0].signal(), Some(Signal::TERM.as_raw()));
 
         let requests = Some(block_requests_to_end().unwrap());
@@ -229,7 +229,7 @@ fn ranks_run_on_their_cpus() {
         let rank =
             |cpu: &u32| RankStart { cpus: Some(vec![*cpu]), ..shell("grep Cpus_allowed_list /proc/self/status") };
         let ranks = allowed.iter().map(rank).collect();
-        Ranks::start(ranks, &io, &[], None, spawn).unwrap().supervise(&mut (), None).unwrap();
+        Ranks::start(ranks, &io, &[], None, spawn).unwrap().supervise(&mut (), Failures::none(), None).unwrap();
         for (rank, cpu) in allowed.iter().enumerate() {
             let found = fs::read_to_string(place.path().join(rank.to_string())).unwrap();
             assert_eq!(found.trim(), format!("Cpus_allowed_list:\t{cpu}"));
@@ -259,8 +259,9 @@ fn relayed_lines_are_complete_and_say_their_rank() {
                 let count = "i=0; while [ $i -lt 2000 ]; do printf 'line '; echo $i; i=$((i+1)); done";
                 format!("printf 'an error' >&2; {count}; printf '{end}'")
             };
-            let ended =
-                start(&[&script("no end of line"), &script("2000")], &labelled()).supervise(&mut (), None).unwrap();
+            let ended = start(&[&script("no end of line"), &script("2000")], &labelled())
+                .supervise(&mut (), Failures::none(), None)
+                .unwrap();
             assert_eq!((ended.exit_code(), ended.lost_output.is_none()), (0, true));
         },
     );
@@ -305,14 +306,22 @@ fn a_job_whose_relayed_output_is_closed_ends_like_one_without_a_relay() {
             drop(reader);
             child.wait().expect_exit(128 + Signal::PIPE.as_raw());
         },
-        || end_as(&start(&["exec sleep 1000", "exec yes"], &labelled()).supervise(&mut (), None).unwrap()),
+        || {
+            end_as(
+                &start(&["exec sleep 1000", "exec yes"], &labelled())
+                    .supervise(&mut (), Failures::none(), None)
+                    .unwrap(),
+            )
+        },
     );
 }
 
 #[test]
 fn a_job_that_takes_longer_than_its_limit_is_ended() {
     isolated_by(pass, || {
-        let limited = |scripts: &[&str], limit| start(scripts, &Io::default()).supervise(&mut (), Some(limit)).unwrap();
+        let limited = |scripts: &[&str], limit| {
+            start(scripts, &Io::default()).supervise(&mut (), Failures::none(), Some(limit)).unwrap()
+        };
         let ended = limited(&["trap 'exit 0' TERM; sleep 1000", "exec sleep 1000"], Duration::ZERO);
         assert_eq!((ended.exit_code(), ended.is_timed_out, ended.first_failed), (TIMED_OUT, true, None));
         assert!(ended.cause().unwrap().contains("time limit"));
@@ -369,7 +378,9 @@ impl Listener for Says {
 }
 
 fn supervise_aloud(scripts: &[&str], is_stopped_by_signals: bool) -> ! {
-    end_as(&start(scripts, &Io::default()).supervise(&mut Says { is_stopped_by_signals }, None).unwrap())
+    end_as(
+        &start(scripts, &Io::default()).supervise(&mut Says { is_stopped_by_signals }, Failures::none(), None).unwrap(),
+    )
 }
 
 #[test]
@@ -453,7 +464,7 @@ fn a_job_that_is_stopped_ends_when_its_time_limit_has_passed() {
             // It passes before or after the job is stopped.
             let limit = Some(Duration::from_millis(100));
             let ranks = start(&["trap '' TERM; kill -TSTP $$; sleep 1000"], &Io::default());
-            end_as(&ranks.supervise(&mut Says { is_stopped_by_signals: false }, limit).unwrap())
+            end_as(&ranks.supervise(&mut Says { is_stopped_by_signals: false }, Failures::none(), limit).unwrap())
         },
     );
 }
