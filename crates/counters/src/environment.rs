@@ -28,6 +28,11 @@ impl Environment {
     pub const COSTS: &'static str = "ROWLOCK_COSTS";
     /// The variable with the path of the statistics region.
     pub const REGION: &'static str = "ROWLOCK_BOOK";
+    /// The variable with the path of the file by which the ranks of `rowlock prun` agree. It is
+    /// below the folder of the process of `prun`, as in `/proc/4711/fd/9`.
+    pub const ROSTER: &'static str = "ROWLOCK_ROSTER";
+    /// The length of that file, in bytes.
+    pub const ROSTER_LENGTH: u64 = 16;
 
     /// Reads the configuration. Ignores values that cannot be parsed: a program must not fail
     /// because of them.

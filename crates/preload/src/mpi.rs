@@ -3,7 +3,8 @@
 //! intercepted there (the module `yields`).
 //!
 //! Only ranks that have to share CPUs with each other wait by a rule. If each has its own CPU,
-//! polling is fastest.
+//! polling is fastest. If these CPUs are shared with other jobs in turns, ranks poll in their turn,
+//! and sleep out of it (`wait::turn`).
 //!
 //! * `Wait`, `Waitall`, `Waitany` and `Waitsome` poll with `Request_get_status`, which changes
 //!   nothing. The real call follows, and need not wait.
@@ -35,16 +36,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use counters::{Reason, WaitKind};
-use policy::waiting::{Missing, Waiter};
+use policy::waiting::{Missing, Waiter, WaitingRule};
 use policy::{CpuId, Instant, ThreadId};
-use wait::Waiting;
 use wait::external::{Awaited, ExternalObject};
+use wait::{Waiting, turn};
 
 use self::agreement::Agreement;
 use crate::backoff::Backoff;
 use crate::ranks::Ranks;
 use crate::real_symbols::{RealSymbol, real_symbols};
 use crate::settings::Settings;
+use crate::site;
 
 /// Any argument: a number, a handle or a pointer, as it is in its register.
 type Word = usize;
@@ -119,11 +121,15 @@ impl Job {
             unsafe { real::PMPI_Comm_size(WORLD, (&raw mut size).addr()) };
             let size = u32::try_from(size).unwrap_or(0);
             let ranks = Ranks::find().unwrap_or_else(|| Ranks::here(size));
-            let collectives = agreement.is_some_and(|agreement| agreement.settle(size, ranks.are_oversubscribed()));
+            let wait_by_rule = ranks.are_oversubscribed() || turn::page().is_some();
+            let collectives = agreement.is_some_and(|agreement| agreement.settle(size, wait_by_rule));
             // If all have agreed, this rank must also perform collective calls in steps, even if it
             // finds enough CPUs.
-            if ranks.are_oversubscribed() || collectives {
-                let waiting = settings.waiting.with_cpus(ranks.cpus);
+            if wait_by_rule || collectives {
+                // A rank with a CPU of its own polls as it would without the library, in its turn.
+                let polls = !ranks.are_oversubscribed() && turn::page().is_some();
+                let waiting = if polls { Waiting::by(WaitingRule::AlwaysSpin) } else { settings.waiting };
+                let waiting = waiting.with_cpus(ranks.cpus);
                 let _ = JOB.set(Job { waiting, ranks: ranks.here, collectives, state: AtomicU64::new(0) });
                 if !collectives {
                     settings.pass_through(WaitKind::Mpi, Reason::Ranks);
@@ -181,7 +187,11 @@ impl<F: FnMut() -> bool> Awaited for MpiEvent<F> {
     }
 
     fn sleep(&mut self, _: Option<Instant>) {
-        crate::preserve_errno(|| self.backoff.sleep());
+        crate::preserve_errno(|| {
+            if !turn::park(site::now()) {
+                self.backoff.sleep();
+            }
+        });
     }
 
     /// The missing rank is unknown. But there are more ranks than CPUs: one of them may well wait

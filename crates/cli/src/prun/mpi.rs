@@ -6,6 +6,8 @@ use std::process::Command;
 
 use cosched::pmi::{Refused, Server};
 use cosched::ranks::Failures;
+use counters::Environment;
+use sys::unnamed::UnnamedFile;
 
 use crate::arguments::prun::Mpi;
 use crate::output::print_message;
@@ -46,6 +48,9 @@ fn is_of_launcher(name: &OsStr) -> bool {
 /// The servers of a job.
 pub(super) struct MpiServers {
     pmi: Option<Server>,
+    /// The file in which ranks with the preloaded library agree how they wait. `None` if there is no
+    /// memory for it: then they call their library as they would without.
+    roster: Option<UnnamedFile>,
 }
 
 impl MpiServers {
@@ -53,17 +58,19 @@ impl MpiServers {
     pub(super) fn new(mpi: Mpi, programs: &[usize]) -> MpiServers {
         let applications = || programs.iter().map(|&program| program as u32).collect();
         let has_pmi = matches!(mpi, Mpi::Auto | Mpi::Pmi);
-        MpiServers { pmi: has_pmi.then(|| Server::new(applications())) }
+        let roster = UnnamedFile::of_length(Environment::ROSTER_LENGTH).ok();
+        MpiServers { pmi: has_pmi.then(|| Server::new(applications())), roster }
     }
 
     /// Lets the child of `command` be the next rank.
     pub(super) fn connect(&mut self, command: &mut Command) -> io::Result<()> {
+        command.envs(self.roster.as_ref().map(|roster| (Environment::ROSTER, roster.path())));
         self.pmi.as_mut().map_or(Ok(()), |pmi| pmi.connect(command))
     }
 
     /// Serves the ranks until they end. Returns the failures that the servers find.
-    pub(super) fn serve(self) -> Result<Failures, Stop> {
-        let Some(pmi) = self.pmi else { return Ok(Failures::none()) };
+    pub(super) fn serve(&mut self) -> Result<Failures, Stop> {
+        let Some(pmi) = self.pmi.take() else { return Ok(Failures::none()) };
         let (reporter, failures) = Failures::reported().or_failed()?;
         pmi.serve(reporter, say_refused).or_failed()?;
         Ok(failures)

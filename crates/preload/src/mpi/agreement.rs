@@ -7,7 +7,9 @@
 //!
 //! # The protocol
 //!
-//! The agreement is a file in shared memory, named after the common launcher of the ranks.
+//! The agreement is a file that all ranks open. `rowlock prun` gives its ranks a nameless one, of
+//! which nothing can remain. Those of other launchers create a file in shared memory, which is named
+//! after their common launcher.
 //!
 //! 1. A rank *signs* before it initializes the message library: it creates or opens the file, maps
 //!    it, and increments the number of signatures.
@@ -22,15 +24,17 @@
 //! answer is no.
 //!
 //! The rank that answers removes the name, so no file remains when the job ends. A later rank
-//! creates a new file, which not all ranks will have signed.
+//! creates a new file, which not all ranks will have signed. If a rank of `prun` executes a second
+//! program, there are more signatures than ranks, so the answer is no, or was given before.
 
-use std::fs;
+use std::fs::{self, File};
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
+use counters::Environment;
 use sys::files;
 use sys::identity::Stat;
 use sys::shared_memory::{Mapping, View};
@@ -48,11 +52,12 @@ const LAUNCHERS: [&str; 8] =
 /// The number of ancestors that are searched for a launcher.
 const MAX_ANCESTORS: usize = 8;
 
-const LENGTH: usize = 2 * size_of::<AtomicU64>();
+const LENGTH: usize = Environment::ROSTER_LENGTH as usize;
 
 /// The agreement of this job, signed by this process.
 pub(crate) struct Agreement {
-    path: PathBuf,
+    /// The name of the file if it has one.
+    name: Option<PathBuf>,
     signatures: View<AtomicU64>,
     answer: View<AtomicU64>,
 }
@@ -60,24 +65,28 @@ pub(crate) struct Agreement {
 impl Agreement {
     /// Signs the agreement of the job of this process. Returns `None` if there can be none.
     pub(crate) fn sign() -> Option<Agreement> {
-        let (launcher, started) = launcher()?;
-        // SAFETY: no preconditions.
-        let user = unsafe { libc::geteuid() };
-        Agreement::sign_at(Path::new(&format!("/dev/shm/rowlock-ranks-{user}-{launcher}-{started}")))
+        let roster = std::env::var_os(Environment::ROSTER).map(PathBuf::from);
+        match Launcher::find(roster)? {
+            Launcher::Prun { roster } => Agreement::sign_in(&files::open_existing(&roster).ok()?, None),
+            Launcher::Other { pid, started } => {
+                // SAFETY: no preconditions.
+                let user = unsafe { libc::geteuid() };
+                Agreement::sign_at(Path::new(&format!("/dev/shm/rowlock-ranks-{user}-{pid}-{started}")))
+            }
+        }
     }
 
     fn sign_at(path: &Path) -> Option<Agreement> {
         // Another user's file could be truncated at any time.
-        let file = files::open_shared(path).ok()?;
+        Agreement::sign_in(&files::open_shared(path).ok()?, Some(path.to_owned()))
+    }
+
+    fn sign_in(file: &File, name: Option<PathBuf>) -> Option<Agreement> {
         // A write to a part of a file without disk space raises SIGBUS.
         // SAFETY: the descriptor is open.
         (unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) } == 0).then_some(())?;
-        let mapping = Mapping::new(&file, NonZeroUsize::new(LENGTH)?).ok()?;
-        let agreement = Agreement {
-            path: path.to_owned(),
-            signatures: mapping.get(0)?,
-            answer: mapping.get(size_of::<AtomicU64>())?,
-        };
+        let mapping = Mapping::new(file, NonZeroUsize::new(LENGTH)?).ok()?;
+        let agreement = Agreement { name, signatures: mapping.get(0)?, answer: mapping.get(size_of::<AtomicU64>())? };
         agreement.signatures.fetch_add(1, AcqRel);
         Some(agreement)
     }
@@ -90,7 +99,7 @@ impl Agreement {
         match self.answer.compare_exchange(OPEN, own, AcqRel, Acquire) {
             Ok(_) => {
                 #[expect(clippy::disallowed_methods, reason = "this user's own file, in a sticky folder")]
-                let _ = fs::remove_file(&self.path);
+                let _ = self.name.as_ref().map(fs::remove_file);
                 own == YES
             }
             Err(earlier) => earlier == YES,
@@ -98,20 +107,42 @@ impl Agreement {
     }
 }
 
-/// The nearest ancestor that is a launcher, or else the parent: its process ID and start time.
-fn launcher() -> Option<(u32, u64)> {
-    let parent = Stat::of(std::os::unix::process::parent_id())?;
-    let mut next = parent;
-    for _ in 0..MAX_ANCESTORS {
-        if LAUNCHERS.iter().any(|launcher| launcher.as_bytes() == next.name()) {
-            return Some((next.pid, next.started));
+/// The process that has started all ranks on this machine.
+#[derive(Debug, PartialEq, Eq)]
+enum Launcher {
+    /// `rowlock prun`.
+    Prun { roster: PathBuf },
+    /// Another one, with its process ID and start time.
+    Other { pid: u32, started: u64 },
+}
+
+impl Launcher {
+    /// The nearest ancestor that is a launcher, or else the parent. `prun` is the one that has this
+    /// roster open: an inner launcher passes the variable on to its own ranks. Returns `None` if
+    /// `prun` has been killed.
+    fn find(roster: Option<PathBuf>) -> Option<Launcher> {
+        let roster = roster.and_then(|roster| Some((owner(&roster)?, roster)));
+        let parent = Stat::of(std::os::unix::process::parent_id())?;
+        let mut next = parent;
+        for _ in 0..MAX_ANCESTORS {
+            if let Some((_, roster)) = roster.as_ref().filter(|(owner, _)| *owner == next.pid) {
+                return Some(Launcher::Prun { roster: roster.clone() });
+            }
+            if LAUNCHERS.iter().any(|launcher| launcher.as_bytes() == next.name()) {
+                return Some(Launcher::Other { pid: next.pid, started: next.started });
+            }
+            if next.parent == 0 {
+                break;
+            }
+            next = Stat::of(next.parent)?;
         }
-        if next.parent == 0 {
-            break;
-        }
-        next = Stat::of(next.parent)?;
+        roster.is_none().then_some(Launcher::Other { pid: parent.pid, started: parent.started })
     }
-    Some((parent.pid, parent.started))
+}
+
+/// The process whose descriptor this path names.
+fn owner(path: &Path) -> Option<u32> {
+    path.strip_prefix("/proc").ok()?.iter().next()?.to_str()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -159,7 +190,24 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_a_launcher() {
-        assert!(launcher().is_some());
+    fn ranks_agree_in_the_roster_of_their_launcher_if_it_is_the_nearest() {
+        let own = std::process::id();
+        let parent = std::os::unix::process::parent_id();
+        let roster = |owner: u32| PathBuf::from(format!("/proc/{owner}/fd/9"));
+        let find = |owner| Launcher::find(Some(roster(owner))).unwrap();
+        assert_eq!(find(parent), Launcher::Prun { roster: roster(parent) });
+        assert_eq!(Launcher::find(Some(roster(own))), None, "it is no ancestor of itself");
+        for other in [Some("/tmp/roster".into()), Some("/proc/self/fd/9".into()), None] {
+            assert!(matches!(Launcher::find(other), Some(Launcher::Other { .. })));
+        }
+    }
+
+    #[test]
+    fn an_agreement_without_a_name_holds_as_well() {
+        let file = tempfile::tempfile().unwrap();
+        let sign = || Agreement::sign_in(&file, None).unwrap();
+        let (one, other) = (sign(), sign());
+        assert!(one.settle(2, true) && other.settle(2, true));
+        assert!(sign().settle(2, true), "the answer was given before");
     }
 }
