@@ -36,6 +36,7 @@ mod prun_environments;
 mod prun_hint;
 mod prun_kills;
 mod prun_lowering;
+mod prun_mpi;
 mod prun_pds;
 mod prun_queue;
 mod prun_systemd;

@@ -163,8 +163,9 @@ static void probes(MPI_Comm comm, int n, int me) {
         }
         SAY("probed %ld\n", sum);
     } else {
-        int out[500];
-        for (int i = 0; i < 500; i++) out[i] = me * i;
+        enum { MOST_RANKS = 16, MOST = 100 * MOST_RANKS };
+        int out[MOST];
+        for (int i = 0; i < MOST; i++) out[i] = me * i;
         MPI_Send(out, 100 * me, MPI_INT, 0, me, comm);
         MPI_Send(out, 50 * me, MPI_INT, 0, 1000 + me, comm);
     }

@@ -1,0 +1,246 @@
+//! MPI programs under `rowlock prun`, without a launcher of their library.
+//!
+//! `.ci/setup-mpi` installs the requirements on Debian.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use counters::{Environment, ProcessReport, Region, WaitKind};
+use tempfile::TempDir;
+use testing::{Child, Output};
+
+use crate::kills::kill_if_alive;
+use crate::prun::{SPIN, Table, ranks};
+
+/// A library as Debian installs it.
+#[derive(Debug)]
+struct Library {
+    compiler: &'static str,
+    fortran: &'static str,
+    launcher: &'static [&'static str],
+    /// How its waits are counted.
+    waits: WaitKind,
+}
+
+const MPICH: Library = Library {
+    compiler: "mpicc.mpich",
+    fortran: "mpif90.mpich",
+    launcher: &["mpirun.mpich", "-n"],
+    waits: WaitKind::Mpi,
+};
+
+const LIBRARIES: [&Library; 1] = [&MPICH];
+
+/// A compiled program.
+struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    /// Compiles a source file of these tests, or of those of the preloaded library.
+    fn new(compiler: &str, source: &str) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mpi");
+        let mut command = testing::command(compiler);
+        // The compiler of Fortran writes its modules into the current folder.
+        command.current_dir(&folder).args(["-O1", "-pthread", "-o", "program"]).arg(tests.join(source));
+        testing::run(&mut command).expect_success();
+        Program { folder }
+    }
+
+    fn of_tests(library: &Library) -> Program {
+        Program::new(library.compiler, "program.c")
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("program")
+    }
+
+    fn name(&self) -> String {
+        self.path().to_str().unwrap().to_owned()
+    }
+}
+
+fn prun(table: &Table, options: &[&str], command: &[&str]) -> Command {
+    table.rowlock(&[&["prun"], options, &["--"], command].concat())
+}
+
+/// Runs ranks of a program to their end.
+fn run(ranks: u32, program: &Program, arguments: &[&str]) -> Output {
+    let (table, name) = (Table::new(), program.name());
+    let output = testing::run(&mut prun(&table, &["-n", &ranks.to_string()], &[&[&*name], arguments].concat()));
+    table.expect_gone();
+    output
+}
+
+/// Runs a command with a line of standard input.
+fn run_with_input(command: &mut Command) -> Output {
+    let mut child = Child::start_piped(command);
+    child.write_line("hello");
+    child.wait()
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn calls_do_the_same_by_prun_by_the_launcher_by_exec_and_by_both() {
+    for library in LIBRARIES {
+        for (source, numbers) in [("calls.c", &[1, 2, 4, 8][..]), ("threads.c", &[2])] {
+            let program = Program::new(library.compiler, &format!("../../../../preload/tests/programs/mpi/{source}"));
+            let name = program.name();
+            for ranks in numbers.iter().map(|ranks: &u32| ranks.to_string()) {
+                let launched = [library.launcher, &[&*ranks, &*name]].concat();
+                let mut plain = testing::command(launched[0]);
+                let plain = testing::run(plain.args(&launched[1..])).expect_success().stdout;
+                assert!(!plain.is_empty());
+                let table = Table::new();
+                for mut other in [
+                    prun(&table, &["-n", &ranks], &[&name]),
+                    prun(&table, &["-n", &ranks, "--wait", "none"], &[&name]),
+                    prun(&table, &["-n", &ranks, "--how", "strict", "--mechanism", "hint"], &[&name]),
+                    prun(&table, &[], &launched),
+                    table.rowlock(&[&["exec", "--"], &*launched].concat()),
+                ] {
+                    let output = testing::run(&mut other).expect_success().stdout;
+                    let differ = output.lines().zip(plain.lines()).find(|(one, other)| one != other);
+                    assert_eq!(differ, None, "{other:?}");
+                    assert!(output == plain, "{other:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn programs_in_fortran_and_python_run_as_those_in_c() {
+    for library in LIBRARIES {
+        let program = Program::new(library.fortran, "ring.f90");
+        for (ranks, sum) in [(1, 0), (2, 1), (4, 6)] {
+            let output = run(ranks, &program, &[]).expect_success();
+            assert_eq!(output.stdout, format!("{ranks} ranks, sum {sum}\n"), "{library:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn the_exit_code_is_that_of_an_abort_or_of_the_rank_that_fails() {
+    for library in LIBRARIES {
+        let program = Program::of_tests(library);
+        for (arguments, code, message) in [
+            (["abort", "42"], 42, "rank 1 has called MPI_Abort (42), so the job has failed"),
+            (["abort", "0"], 0, "rank 1 has called MPI_Abort (0), so the job has failed"),
+            (["leave", "5"], 5, "rank 1 has failed (exit status: 5), so the job was ended"),
+            (["leave", "0"], 1, "rank 1 has ended without MPI_Finalize, so the job has failed"),
+            (["exit", "7"], 7, "rank 1 has failed (exit status: 7), so the job was ended"),
+            (["exit", "0"], 0, ""),
+        ] {
+            let output = run(2, &program, &arguments);
+            assert_eq!(output.status.code(), Some(code), "{library:?} {arguments:?}: {}", output.stderr);
+            assert!(output.stderr.contains(message), "{library:?} {arguments:?}: {}", output.stderr);
+        }
+        run(2, &program, &["kill"]).expect_signal(6);
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn standard_input_goes_to_rank_0() {
+    for library in LIBRARIES {
+        let (table, program) = (Table::new(), Program::of_tests(library));
+        let output = run_with_input(&mut prun(&table, &["-n", "3"], &[&program.name(), "input"])).expect_success();
+        assert_eq!(output.stdout, "18 bytes at 3 ranks: hello\n", "{library:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn calls_that_are_refused_return_an_error_of_the_library() {
+    for library in LIBRARIES {
+        let output = run(2, &Program::of_tests(library), &["more"]).expect_success();
+        assert_eq!(output.stdout, "spawned 0 published 0 found 0\n", "{library:?}");
+        let times = output.stderr.matches("MPI_Publish_name of rank").count();
+        assert_eq!(times, 1, "{library:?}: {}", output.stderr);
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn ranks_without_their_server_are_alone_and_do_not_belong_to_an_outer_launcher() {
+    for library in LIBRARIES {
+        let (table, program) = (Table::new(), Program::of_tests(library));
+        let mut alone = prun(&table, &["-n", "2", "--mpi", "none"], &[&program.name(), "input"]);
+        let output = run_with_input(&mut alone);
+        assert_eq!(output.status.code(), Some(2), "both are rank 0, one without input: {}", output.stderr);
+        // Two launchers, each of which starts two ranks.
+        let rowlock = prun(&table, &["-n", "2"], &[&program.name(), "input"]);
+        let mut outer = testing::command(library.launcher[0]);
+        outer.args(&library.launcher[1..]).arg("1").arg(rowlock.get_program()).args(rowlock.get_args());
+        outer.env("ROWLOCK_TABLE", table.place());
+        let output = run_with_input(&mut outer).expect_success();
+        assert_eq!(output.stdout, "12 bytes at 2 ranks: hello\n", "{library:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn ranks_of_prun_wait_by_a_rule_also_in_collective_calls_if_they_share_a_cpu() {
+    for library in LIBRARIES {
+        let program = Program::new(library.compiler, "../../../../preload/tests/programs/mpi/calls.c");
+        let (table, folder) = (Table::new(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("region");
+        let region = Region::create(&path).unwrap();
+        let mut command = prun(&table, &["-n", "2", "--cpus", crate::prun::cpu()], &[&program.name()]);
+        command.env(Environment::REGION, &path);
+        testing::run(&mut command).expect_success();
+        let processes = region.processes();
+        let has_waits = |process: &&ProcessReport| process.waits.iter().any(|waits| waits.kind == library.waits);
+        let with_waits = processes.iter().filter(has_waits);
+        assert_eq!(with_waits.count(), 2, "{library:?}");
+    }
+}
+
+/// The shared memory of this machine that belongs to MPI libraries.
+fn segments() -> Vec<String> {
+    let names = std::fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let is_one =
+        |name: &String| ["mpich_", "ucx_", "vader_", "rowlock-ranks"].iter().any(|begin| name.starts_with(begin));
+    names.filter(is_one).collect()
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn a_job_whose_rank_is_killed_ends_and_leaves_nothing() {
+    for library in LIBRARIES {
+        let (table, program) = (Table::new(), Program::of_tests(library));
+        let before = segments();
+        for victim in 0..3 {
+            let mut job = Child::start_piped(&mut prun(&table, &["-n", "3"], &[&program.name(), "meet"]));
+            assert_eq!(job.read_line(), "begun");
+            kill_if_alive(ranks(job.id())[victim]);
+            let output = job.wait().expect_signal(9);
+            let message = format!("rank {victim} has failed (signal: 9 (SIGKILL)), so the job was ended");
+            assert!(output.stderr.contains(&message), "{library:?}: {}", output.stderr);
+        }
+        table.expect_gone();
+        assert_eq!(segments(), before);
+    }
+}
+
+/// Two jobs with a rank on each CPU that poll in their turns only: the hint is all that they get.
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn ranks_sleep_out_of_their_turn() {
+    for library in LIBRARIES {
+        let (table, program) = (Table::new(), Program::of_tests(library));
+        let options = ["-n", "2", "--how", "strict", "--mechanism", "hint"];
+        let mut job = Child::start_piped(&mut prun(&table, &options, &[&program.name(), "meet"]));
+        assert_eq!(job.read_line(), "begun");
+        let _other = table.start(&["-n", "2", "--how", "strict"], SPIN);
+        // A rank that did not sleep would be found out, and stopped after 100 ms of others' turns.
+        std::thread::sleep(Duration::from_millis(1_000));
+        let jobs = table.jobs();
+        assert_eq!(jobs[0]["mechanism"], "hint", "{library:?}: {jobs:?}");
+    }
+}
