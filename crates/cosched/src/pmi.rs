@@ -6,6 +6,7 @@
 //! linked.
 
 mod exchange;
+mod segments;
 mod service;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use super::segments;
 use super::wire::{Answer, LONGEST_KEY, LONGEST_VALUE, Malformed, Refused, Request};
 
 /// The name of the space of keys. A job has only one.
@@ -106,6 +107,8 @@ pub struct Exchange {
     values: BTreeMap<String, String>,
     /// The memory that keys and values take, in bytes.
     used: usize,
+    /// The names of shared memory that values tell.
+    segments: Vec<String>,
 }
 
 impl Exchange {
@@ -114,12 +117,17 @@ impl Exchange {
         let ranks = applications.len();
         let mapping = format!("(vector,(0,1,{ranks}))");
         let values = BTreeMap::from([(MAPPING.to_owned(), mapping)]);
-        Exchange { phases: vec![Phase::Absent; ranks], applications, values, used: 0 }
+        Exchange { phases: vec![Phase::Absent; ranks], applications, values, used: 0, segments: Vec::new() }
     }
 
     /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.phases.len() as u32
+    }
+
+    /// The names of shared memory that ranks have told each other.
+    pub(super) fn segments(&self) -> &[String] {
+        &self.segments
     }
 
     /// Handles a line of a rank, without its newline.
@@ -220,6 +228,7 @@ impl Exchange {
             return Err("no_room");
         }
         self.used += memory;
+        self.segments.extend(segments::told_by(value));
         self.values.insert(key.to_owned(), value.to_owned());
         Ok(())
     }

@@ -11,6 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, send};
 
 use super::exchange::{Exchange, Step, Violation};
+use super::segments;
 use super::wire::{LONGEST_LINE, LONGEST_SPAWN, Malformed, Refused};
 use crate::ranks::{Failure, Reporter};
 
@@ -46,6 +47,7 @@ impl<S: Fn(u32, Refused)> Service<S> {
 
     /// Serves until all connections have ended, or all ranks have and nothing is left to read.
     pub(super) fn run(mut self) -> io::Result<()> {
+        segments::remove_abandoned();
         while let Some((is_ready, have_ended)) = self.wait()? {
             for rank in is_ready {
                 self.serve(rank);
@@ -54,6 +56,7 @@ impl<S: Fn(u32, Refused)> Service<S> {
                 break;
             }
         }
+        segments::remove(self.exchange.segments());
         Ok(())
     }
 

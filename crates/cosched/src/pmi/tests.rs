@@ -154,3 +154,15 @@ fn a_rank_that_does_not_read_its_answers_delays_no_other() {
         assert_eq!((ended.exit_code(), ended.first_failed), (5, Some(0)));
     });
 }
+
+#[test]
+fn shared_memory_of_a_killed_rank_is_removed() {
+    isolated_by(pass, || {
+        let path = format!("/dev/shm/mpich_shar_tmp-killed-{}", std::process::id());
+        std::fs::write(&path, "memory").unwrap();
+        let digits: String = path.bytes().map(|byte| format!("{byte:02X}")).collect();
+        let script = format!("init; call 'cmd=put kvsname=rowlock key=-bcast-1-0 value={digits}'; kill -KILL $$");
+        let ended = run(&[&script]);
+        assert_eq!((ended.exit_code(), std::path::Path::new(&path).exists()), (137, false));
+    });
+}
