@@ -11,6 +11,7 @@
 
 mod files;
 mod machine;
+mod mpi;
 mod objects;
 mod records;
 mod scenarios;
@@ -29,7 +30,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     Target { name: "scenario", read: scenarios::scenario },
     Target { name: "rt-app", read: scenarios::rt_app },
     Target { name: "scheduling-events", read: scenarios::scheduling_events },
@@ -52,6 +53,7 @@ pub const TARGETS: [Target; 22] = [
     Target { name: "shared-object", read: objects::shared_object },
     Target { name: "result-folder", read: files::result_folder },
     Target { name: "table", read: files::table },
+    Target { name: "process-management", read: mpi::process_management },
 ];
 
 /// The target with this name.

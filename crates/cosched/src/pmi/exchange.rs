@@ -235,7 +235,7 @@ impl Exchange {
 
     fn get(&self, space: &str, key: &str) -> Result<String, String> {
         let value = self.values.get(key).filter(|_| space == SPACE);
-        value.cloned().ok_or_else(|| format!("key_{}_not_found", key.get(..LONGEST_KEY).unwrap_or(key)))
+        value.cloned().ok_or_else(|| format!("key_{}_not_found", key.chars().take(LONGEST_KEY).collect::<String>()))
     }
 
     /// Lets all ranks go on if all have come to the barrier.
