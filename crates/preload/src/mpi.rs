@@ -39,7 +39,7 @@ use counters::{Reason, WaitKind};
 use policy::waiting::{Missing, Waiter, WaitingRule};
 use policy::{CpuId, Instant, ThreadId};
 use wait::external::{Awaited, ExternalObject};
-use wait::{Waiting, turn};
+use wait::{Counters, Waiting, turn};
 
 use self::agreement::Agreement;
 use crate::backoff::Backoff;
@@ -90,11 +90,15 @@ struct Job {
     ranks: u32,
     /// Whether all ranks have agreed to perform collective calls in steps.
     collectives: bool,
+    /// Whether ranks poll in their turn, since each has a CPU of its own.
+    polls: bool,
     /// The memory of the rule.
     state: AtomicU64,
 }
 
 static JOB: OnceLock<Job> = OnceLock::new();
+/// The counts of waits that are not reported.
+static POLLS: Counters = Counters::new();
 
 /// Whether there are requests that the program completes by itself.
 static PROGRAMS_REQUESTS: AtomicBool = AtomicBool::new(false);
@@ -130,7 +134,7 @@ impl Job {
                 let polls = !ranks.are_oversubscribed() && turn::page().is_some();
                 let waiting = if polls { Waiting::by(WaitingRule::AlwaysSpin) } else { settings.waiting };
                 let waiting = waiting.with_cpus(ranks.cpus);
-                let _ = JOB.set(Job { waiting, ranks: ranks.here, collectives, state: AtomicU64::new(0) });
+                let _ = JOB.set(Job { waiting, ranks: ranks.here, collectives, polls, state: AtomicU64::new(0) });
                 if !collectives {
                     settings.pass_through(WaitKind::Mpi, Reason::Ranks);
                 }
@@ -148,14 +152,10 @@ impl Job {
         if poll() {
             return;
         }
-        let counts = settings.count_wait(WaitKind::Mpi);
+        // The waits of a rank that polls are not helped by the library, which reports none of them.
+        let counters = if self.polls { &POLLS } else { &settings.count_wait(WaitKind::Mpi).counters };
         let mut waiter = WAITER.take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
-        let object = ExternalObject {
-            state: &self.state,
-            counters: &counts.counters,
-            waiting: self.waiting,
-            threads: self.ranks,
-        };
+        let object = ExternalObject { state: &self.state, counters, waiting: self.waiting, threads: self.ranks };
         object.wait(&mut waiter, &mut MpiEvent { poll, backoff: Backoff::new(), missing: ANY_RANK });
         WAITER.set(Some(waiter));
     }
