@@ -403,7 +403,15 @@ impl Plan<'_> {
         is_counted.then(Region::unnamed)?.ok()
     }
 
+    /// How many CPUs all ranks have together, which have these or may use all.
+    fn cpus_together(&self, cpus: Option<&[Vec<u32>]>) -> usize {
+        let own = cpus.map(|cpus| cpus.iter().flatten().collect::<BTreeSet<_>>().len());
+        let quota = self.quota.map_or(usize::MAX, |quota| quota.ceil() as usize);
+        own.unwrap_or(self.permitted.len()).min(quota).max(1)
+    }
+
     fn starts(&self, agent: Option<&Taker>, cpus: Option<Vec<Vec<u32>>>, region: Option<&Path>) -> Vec<RankStart> {
+        let together = self.cpus_together(cpus.as_deref()).to_string();
         let mut cpus = cpus.map(Vec::into_iter);
         let start = |rank: u32| {
             let cpus = cpus.as_mut().and_then(Iterator::next);
@@ -412,7 +420,7 @@ impl Plan<'_> {
             if self.arguments.mpi != Mpi::None {
                 remove_variables_of_launchers(&mut command);
             }
-            command.envs(region.map(|path| (Environment::REGION, path)));
+            command.envs(region.map(|path| (Environment::REGION, path))).env(Environment::CPUS, &together);
             if let Some(agent) = agent {
                 // An outer job may be in another table.
                 command.env_remove(wait::turn::VARIABLE);
@@ -471,7 +479,7 @@ impl Plan<'_> {
     /// spin do 0.03 of their work on one CPU.
     fn sharing(&self, cpus: Option<&[Vec<u32>]>) -> Option<String> {
         let ranks = cpus.filter(|_| matches!(self.arguments.wait, Wait::AsWritten))?;
-        let cpus = ranks.iter().flatten().collect::<BTreeSet<_>>().len();
+        let cpus = self.cpus_together(Some(ranks));
         (cpus < ranks.len()).then(|| {
             let cpus = report::words::counted(cpus as u64, "CPU");
             format!(

@@ -28,6 +28,8 @@ impl Environment {
     pub const COSTS: &'static str = "ROWLOCK_COSTS";
     /// The variable with the path of the statistics region.
     pub const REGION: &'static str = "ROWLOCK_BOOK";
+    /// The variable with the number of CPUs that all ranks of a job share.
+    pub const CPUS: &'static str = "ROWLOCK_CPUS";
     /// The variable with the path of the file by which the ranks of `rowlock prun` agree. It is
     /// below the folder of the process of `prun`, as in `/proc/4711/fd/9`.
     pub const ROSTER: &'static str = "ROWLOCK_ROSTER";

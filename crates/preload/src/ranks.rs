@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use counters::Environment;
 use sys::scheduling::{Thread, affinity};
 
 /// Variables by which launchers pass the number of ranks on this machine: MPICH and Open MPI.
@@ -41,8 +42,13 @@ fn ranks_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<u32> {
 /// The number of CPUs that the ranks may use.
 ///
 /// A launcher may bind each rank to its own CPUs. The launcher itself is not bound, so its affinity
-/// includes all CPUs that it can assign.
+/// includes all CPUs that it can assign. `rowlock prun` says how many it has assigned.
 fn cpus() -> u32 {
+    let assigned = std::env::var(Environment::CPUS).ok().and_then(|cpus| cpus.parse().ok());
+    assignable().min(assigned.unwrap_or(u32::MAX)).max(1)
+}
+
+fn assignable() -> u32 {
     let own = sys::cpus::usable();
     // A quota applies to all ranks together.
     let is_bound = allowed(Thread::current()).is_some_and(|allowed| allowed <= own);

@@ -2,16 +2,17 @@
 //!
 //! `.ci/setup-mpi` installs the requirements on Debian.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use counters::{Environment, ProcessReport, Region, WaitKind};
+use counters::{Environment, ProcessReport, Reason, Region, WaitKind};
 use tempfile::TempDir;
-use testing::{Child, Output};
+use testing::{Child, Output, processes};
 
-use crate::kills::kill_if_alive;
-use crate::prun::{SPIN, Table, ranks};
+use crate::kills::{Draws, kill_if_alive};
+use crate::prun::{SPIN, Table, ranks, until};
 
 /// A library as Debian installs it.
 #[derive(Debug)]
@@ -32,13 +33,17 @@ const MPICH: Library = Library {
 
 const LIBRARIES: [&Library; 1] = [&MPICH];
 
+/// Programs of the preloaded library's tests: all kinds of calls, and two threads of each rank.
+const CALLS: &str = "../../../../preload/tests/programs/mpi/calls.c";
+const THREADS: &str = "../../../../preload/tests/programs/mpi/threads.c";
+
 /// A compiled program.
 struct Program {
     folder: TempDir,
 }
 
 impl Program {
-    /// Compiles a source file of these tests, or of those of the preloaded library.
+    /// Compiles a source file.
     fn new(compiler: &str, source: &str) -> Program {
         let folder = tempfile::tempdir().unwrap();
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mpi");
@@ -85,8 +90,8 @@ fn run_with_input(command: &mut Command) -> Output {
 #[ignore = "needs Open MPI and MPICH"]
 fn calls_do_the_same_by_prun_by_the_launcher_by_exec_and_by_both() {
     for library in LIBRARIES {
-        for (source, numbers) in [("calls.c", &[1, 2, 4, 8][..]), ("threads.c", &[2])] {
-            let program = Program::new(library.compiler, &format!("../../../../preload/tests/programs/mpi/{source}"));
+        for (source, numbers) in [(CALLS, &[1, 2, 4, 8][..]), (THREADS, &[2])] {
+            let program = Program::new(library.compiler, source);
             let name = program.name();
             for ranks in numbers.iter().map(|ranks: &u32| ranks.to_string()) {
                 let launched = [library.launcher, &[&*ranks, &*name]].concat();
@@ -187,17 +192,20 @@ fn ranks_without_their_server_are_alone_and_do_not_belong_to_an_outer_launcher()
 #[ignore = "needs Open MPI and MPICH"]
 fn ranks_of_prun_wait_by_a_rule_also_in_collective_calls_if_they_share_a_cpu() {
     for library in LIBRARIES {
-        let program = Program::new(library.compiler, "../../../../preload/tests/programs/mpi/calls.c");
-        let (table, folder) = (Table::new(), tempfile::tempdir().unwrap());
-        let path = folder.path().join("region");
-        let region = Region::create(&path).unwrap();
-        let mut command = prun(&table, &["-n", "2", "--cpus", crate::prun::cpu()], &[&program.name()]);
-        command.env(Environment::REGION, &path);
-        testing::run(&mut command).expect_success();
-        let processes = region.processes();
+        let run = |source: &str| {
+            let (table, program) = (Table::new(), Program::new(library.compiler, source));
+            let path = program.folder.path().join("region");
+            let region = Region::create(&path).unwrap();
+            let mut command = prun(&table, &["-n", "2", "--cpus", crate::prun::cpu()], &[&program.name()]);
+            testing::run(command.env(Environment::REGION, &path)).expect_success();
+            region.processes()
+        };
         let has_waits = |process: &&ProcessReport| process.waits.iter().any(|waits| waits.kind == library.waits);
-        let with_waits = processes.iter().filter(has_waits);
-        assert_eq!(with_waits.count(), 2, "{library:?}");
+        assert_eq!(run(CALLS).iter().filter(has_waits).count(), 2, "{library:?}");
+        // They have agreed, so no collective call is left to the library for lack of that.
+        let processes = run("program.c");
+        let passed = processes.iter().flat_map(|process| &process.waits).flat_map(|waits| &waits.passed_through);
+        assert_eq!(passed.filter(|(reason, _)| *reason == Reason::Ranks).count(), 0, "{library:?}");
     }
 }
 
@@ -243,4 +251,58 @@ fn ranks_sleep_out_of_their_turn() {
         let jobs = table.jobs();
         assert_eq!(jobs[0]["mechanism"], "hint", "{library:?}: {jobs:?}");
     }
+}
+
+/// Kills a process of a job, or asks its `prun` to end, some time after its start.
+fn kill_one(draws: &mut Draws, table: &Table, program: &Program) {
+    let ranks = (1 + draws.below(4)).to_string();
+    let job = Child::start(&mut prun(table, &["-n", &ranks], &[&program.name(), "meet"]));
+    std::thread::sleep(draws.moment());
+    let agent = job.id();
+    let signal = |of: Vec<u32>, draws: &mut Draws| match of.len() {
+        // There is nothing to kill yet.
+        0 => job.send(15),
+        count => kill_if_alive(of[draws.below(count)]),
+    };
+    match draws.below(6) {
+        0 => job.send(15),
+        1 => job.send(2),
+        2 => kill_if_alive(agent),
+        3 => signal(processes::children(agent), draws),
+        _ => signal(self::ranks(agent), draws),
+    }
+    job.wait();
+}
+
+/// Processes that execute a program.
+fn processes_of(program: &Program) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|process| std::fs::read_link(process.path().join("exe")).is_ok_and(|exe| exe == program.path()))
+        .count()
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn nothing_stays_of_many_killed_jobs_of_mpi() {
+    let table = Table::new();
+    let programs = LIBRARIES.map(Program::of_tests);
+    testing::for_each_seed(5, |seed| {
+        let (mut draws, before) = (Draws(seed), segments());
+        for program in programs.iter().cycle().take(10) {
+            kill_one(&mut draws, &table, program);
+        }
+        for program in &programs {
+            until(|| processes_of(program) == 0);
+        }
+        table.expect_gone();
+        // The next job removes the memory that a killed server, or the first rank, could not.
+        let left = || segments().into_iter().filter(|name| !before.contains(name));
+        for name in left() {
+            let old = SystemTime::now() - Duration::from_secs(60);
+            File::options().write(true).open(Path::new("/dev/shm").join(name)).unwrap().set_modified(old).unwrap();
+        }
+        testing::run(&mut prun(&table, &["-n", "2"], &[&programs[0].name()])).expect_success();
+        assert_eq!(left().collect::<Vec<_>>(), Vec::<String>::new());
+    });
 }
