@@ -31,7 +31,7 @@ use crate::arguments::prun::{Bind, JOB, MOST_RANKS, Mpi, Prun, Stdin, Wait};
 use crate::jobs::look;
 use crate::output::{print, print_message};
 use crate::pds;
-use crate::prun::mpi::{MpiServers, remove_variables_of_launchers};
+use crate::prun::connections::{Connections, remove_variables_of_launchers};
 use crate::prun::queue::InQueue;
 use crate::prun::session::Session;
 use crate::prun::turns::{Taker, Turns};
@@ -39,7 +39,7 @@ use crate::spool::{self, Record};
 use crate::stop::{OrStop, Stop};
 
 mod adopted;
-mod mpi;
+mod connections;
 mod queue;
 mod session;
 mod turns;
@@ -94,10 +94,10 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let region = agent.filter(|agent| matches!(agent, Taker::Own(_))).and_then(|_| plan.waits_region());
     let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();
-    let mut mpi = MpiServers::new(arguments.mpi, &plan.programs);
+    let mut connections = Connections::new(arguments.mpi, &plan.programs);
     let spawn = |rank, command: &mut Command| {
         let launch = plan.launch(rank);
-        mpi.connect(command).map_err(|why| launch.not_started(why))?;
+        connections.connect(command).map_err(|why| launch.not_started(why))?;
         launch.spawn(command)
     };
     let ranks = match Ranks::start(plan.starts(agent, cpus, path), &plan.io(), &groups, requests, spawn) {
@@ -112,7 +112,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let taking_turns = turns.agent.as_mut().map_or(Ok(()), |agent| agent.start(ranks.keepers(), waits));
     let started = taking_turns.and_then(|()| session.as_mut().map_or(Ok(()), Session::begin));
     // Ranks that are to end must be able to react.
-    let failures = started.and_then(|()| mpi.serve()).inspect_err(|_| turns.end())?;
+    let failures = started.and_then(|()| connections.serve()).inspect_err(|_| turns.end())?;
     let status = report(ranks.supervise(&mut turns, failures, arguments.time_limit));
     // Its end is known before it has left the table.
     if let Some(Err(why)) = session.map(|session| session.end(status, begun.elapsed())) {

@@ -11,6 +11,7 @@ use policy::{Instant, Span, ThreadId};
 
 pub use crate::protocol::wait_loop::Awaited;
 
+use crate::deadline::TimedOut;
 use crate::protocol::wait_loop::Wait;
 use crate::statistics::Counters;
 use crate::waiting::Waiting;
@@ -40,8 +41,33 @@ impl ExternalObject<'_> {
         self.wait_until(None, waiter, awaited);
     }
 
+    /// Waits until the event has occurred, or has become impossible. The caller has polled once.
+    /// `is_possible` is called every 100 ms.
+    ///
+    /// # Errors
+    /// If it has become impossible.
+    pub fn wait_while_possible(
+        &self,
+        waiter: &mut Waiter,
+        awaited: &mut impl Awaited,
+        is_possible: &dyn Fn() -> bool,
+    ) -> Result<(), TimedOut> {
+        self.run(None, waiter, awaited, Some(is_possible))
+    }
+
     /// Waits until the event has occurred or the deadline passes.
     fn wait_until(&self, deadline: Option<Instant>, waiter: &mut Waiter, awaited: &mut impl Awaited) {
+        // The caller knows from its poll whether the event has occurred.
+        let _ = self.run(deadline, waiter, awaited, None);
+    }
+
+    fn run(
+        &self,
+        deadline: Option<Instant>,
+        waiter: &mut Waiter,
+        awaited: &mut impl Awaited,
+        is_possible: Option<&dyn Fn() -> bool>,
+    ) -> Result<(), TimedOut> {
         let wait = Wait {
             thread: ThreadId(0),
             threads: self.threads,
@@ -49,11 +75,10 @@ impl ExternalObject<'_> {
             state: self.state,
             counters: self.counters,
             recorder: &Off,
-            is_possible: None,
+            is_possible,
             deadline,
         };
-        // The caller knows from its poll whether the event has occurred.
-        let _ = wait.run(awaited, waiter, &mut ());
+        wait.run(awaited, waiter, &mut ())
     }
 
     /// The first phase of a two-phase wait whose second phase, blocking, is done by the caller.

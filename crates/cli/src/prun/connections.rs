@@ -1,4 +1,4 @@
-//! The servers by which ranks of MPI programs find each other.
+//! By what ranks find each other: servers for MPI programs, and the memory of rowlock's own messages.
 
 use std::ffi::OsStr;
 use std::io;
@@ -45,26 +45,31 @@ fn is_of_launcher(name: &OsStr) -> bool {
     name.to_str().is_some_and(is_one)
 }
 
-/// The servers of a job.
-pub(super) struct MpiServers {
+/// The servers and the memory of a job. The memory must exist as long as ranks may start to use it.
+pub(super) struct Connections {
     pmi: Option<Server>,
+    /// The memory for messages. `None` if there is none, or for too many ranks: then ranks that need
+    /// it fail when they join.
+    messages: Option<UnnamedFile>,
     /// The file in which ranks with the preloaded library agree how they wait. `None` if there is no
     /// memory for it: then they call their library as they would without.
     roster: Option<UnnamedFile>,
 }
 
-impl MpiServers {
-    /// Servers for ranks of these programs, whose numbers count from 0.
-    pub(super) fn new(mpi: Mpi, programs: &[usize]) -> MpiServers {
+impl Connections {
+    /// Those for ranks of these programs, whose numbers count from 0.
+    pub(super) fn new(mpi: Mpi, programs: &[usize]) -> Connections {
         let applications = || programs.iter().map(|&program| program as u32).collect();
         let has_pmi = matches!(mpi, Mpi::Auto | Mpi::Pmi);
         let roster = UnnamedFile::of_length(Environment::ROSTER_LENGTH).ok();
-        MpiServers { pmi: has_pmi.then(|| Server::new(applications())), roster }
+        let messages = message::create(programs.len() as u32).ok();
+        Connections { pmi: has_pmi.then(|| Server::new(applications())), messages, roster }
     }
 
     /// Lets the child of `command` be the next rank.
     pub(super) fn connect(&mut self, command: &mut Command) -> io::Result<()> {
         command.envs(self.roster.as_ref().map(|roster| (Environment::ROSTER, roster.path())));
+        command.envs(self.messages.as_ref().map(|messages| (message::MEMORY, messages.path())));
         self.pmi.as_mut().map_or(Ok(()), |pmi| pmi.connect(command))
     }
 
