@@ -475,8 +475,8 @@ impl Plan<'_> {
         }
     }
 
-    /// A warning if there are fewer CPUs than ranks, which wait as they were written. Two ranks that
-    /// spin do 0.03 of their work on one CPU.
+    /// A warning if there are fewer CPUs than ranks, which wait as they were written. Two ranks
+    /// that spin do 0.03 of their work on one CPU.
     fn sharing(&self, cpus: Option<&[Vec<u32>]>) -> Option<String> {
         let ranks = cpus.filter(|_| matches!(self.arguments.wait, Wait::AsWritten))?;
         let cpus = self.cpus_together(Some(ranks));

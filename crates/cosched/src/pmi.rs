@@ -56,8 +56,8 @@ impl Server {
         Ok(())
     }
 
-    /// Serves the ranks in a thread of its own, which lasts as long as they do. `say` tells a person
-    /// that a call of a rank is refused, once for each kind of call.
+    /// Serves the ranks in a thread of its own, which lasts as long as they do. `say` tells a
+    /// person that a call of a rank is refused, once for each kind of call.
     ///
     /// # Errors
     /// If the thread cannot be started.

@@ -221,8 +221,8 @@ impl Ranks {
         let mut streams = [Vec::new(), Vec::new()];
         let deferred = DeferredStops::new()?;
         for (rank, mut command, lifeline) in prepared {
-            // The terminal has sent it to the ranks that are there, but not to the later ones. If it
-            // comes after the last one has started, the supervision handles it.
+            // The terminal has sent it to the ranks that are there, but not to the later ones. If
+            // it comes after the last one has started, the supervision handles it.
             if let Some(number) = take_request_to_end()? {
                 return Err(StartError::Asked(number));
             }

@@ -6,15 +6,15 @@
 //!
 //! 1. A thread that wants to sleep *prepares*: it sets the bit. Then it looks once more for what it
 //!    waits for. If that is not there, it sleeps as long as the word is unchanged.
-//! 2. A rank that changes something for the thread publishes the change. Then it *rings*: if the bit
-//!    is set, it clears the bit, counts, and wakes all that sleep.
+//! 2. A rank that changes something for the thread publishes the change. Then it *rings*: if the
+//!    bit is set, it clears the bit, counts, and wakes all that sleep.
 //!
 //! # Why no wakeup is lost
 //!
-//! The bit is set, the change is published, and both are looked at in one total order (`SeqCst`). If
-//! the ringer does not see the bit, the bit was set after that, so the sleeper sees the change when
-//! it looks once more. If the ringer sees the bit, the word changes. So either the sleeper does not
-//! fall asleep, because the kernel compares the word, or it is woken.
+//! The bit is set, the change is published, and both are looked at in one total order (`SeqCst`).
+//! If the ringer does not see the bit, the bit was set after that, so the sleeper sees the change
+//! when it looks once more. If the ringer sees the bit, the word changes. So either the sleeper
+//! does not fall asleep, because the kernel compares the word, or it is woken.
 //!
 //! A thread that found what it waited for leaves the bit behind. That costs one needless wake. When
 //! several threads sleep, all are woken, and those that wait for something else prepare again.

@@ -1,7 +1,7 @@
 //! Calls that all ranks of a communicator make together, in the same order.
 //!
-//! They are made of messages in a context of their own, whose tag is the number of the call. So they
-//! are not mixed with other messages, nor with those of other calls.
+//! They are made of messages in a context of their own, whose tag is the number of the call. So
+//! they are not mixed with other messages, nor with those of other calls.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ impl Communicator {
     /// dissemination barrier.
     ///
     /// # Errors
-    /// If a rank has left or is lost, as for all collective calls. Then other ranks may have passed.
+    /// If a rank has left or is lost, as for all collective calls. Then other ranks may have
+    /// passed.
     pub fn barrier(&self) -> Result<(), MessageError> {
         let (calls, call, rank, ranks) = self.begin_call();
         let mut distance = 1;
@@ -33,7 +34,8 @@ impl Communicator {
     /// Copies the values of `root` to all ranks.
     ///
     /// # Errors
-    /// If there is no such rank, or the values of a rank are of another number than those of `root`.
+    /// If there is no such rank, or the values of a rank are of another number than those of
+    /// `root`.
     pub fn broadcast<T: Pod>(&self, root: u32, values: &mut [T]) -> Result<(), MessageError> {
         self.member(root)?;
         let (calls, call, rank, ranks) = self.begin_call();
@@ -92,8 +94,8 @@ impl Communicator {
         Ok(all)
     }
 
-    /// Divides the values of `root` among all ranks, in the order of ranks. `own` is this rank's part.
-    /// Only the `values` of `root` count.
+    /// Divides the values of `root` among all ranks, in the order of ranks. `own` is this rank's
+    /// part. Only the `values` of `root` count.
     ///
     /// # Errors
     /// If there is no such rank, or the number of values is not that of all parts.
@@ -118,9 +120,9 @@ impl Communicator {
         Ok(())
     }
 
-    /// Combines the values of all ranks, each with those at the same place. The result is at `root`,
-    /// in its `values`; those of others are overwritten. The operation must be associative. It is
-    /// applied in the order of ranks, in the same way each time.
+    /// Combines the values of all ranks, each with those at the same place. The result is at
+    /// `root`, in its `values`; those of others are overwritten. The operation must be associative.
+    /// It is applied in the order of ranks, in the same way each time.
     ///
     /// # Errors
     /// If there is no such rank, or ranks have different numbers of values.

@@ -110,8 +110,8 @@ impl Communicator {
     /// The ranks of a job whose processes start themselves. All name it alike, and each has another
     /// number from 0. Does not wait for the others.
     ///
-    /// The memory is a file in `/dev/shm` until all have joined. The name can be used again when all
-    /// have ended.
+    /// The memory is a file in `/dev/shm` until all have joined. The name can be used again when
+    /// all have ended.
     ///
     /// # Errors
     /// If the numbers do not fit together, or if there is no memory.
@@ -161,9 +161,9 @@ impl Communicator {
         self.endpoint.statistics()
     }
 
-    /// Sends a message. Returns when the values are copied, and blocks until there is room for them:
-    /// a rank that does not receive what others send holds them up. A message to this rank itself
-    /// always has room.
+    /// Sends a message. Returns when the values are copied, and blocks until there is room for
+    /// them: a rank that does not receive what others send holds them up. A message to this rank
+    /// itself always has room.
     ///
     /// # Errors
     /// If there is no such rank, if it has left or is lost, or if there is no memory.
@@ -175,8 +175,8 @@ impl Communicator {
     /// Receives a message into the beginning of `buffer`. Blocks until there is one.
     ///
     /// # Errors
-    /// If there is no such rank, if it has left, or if any rank is lost. If the message is longer than
-    /// the buffer, or no whole number of values: then it is kept.
+    /// If there is no such rank, if it has left, or if any rank is lost. If the message is longer
+    /// than the buffer, or no whole number of values: then it is kept.
     pub fn receive<T: Pod>(
         &self,
         source: impl Into<Source>,

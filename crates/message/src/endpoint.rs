@@ -1,10 +1,10 @@
 //! A rank: its rings, its queues, and its waits.
 //!
-//! One lock protects what the threads of a rank share: the positions in its rings, and its queues. A
-//! thread that waits looks at its rings without the lock first.
+//! One lock protects what the threads of a rank share: the positions in its rings, and its queues.
+//! A thread that waits looks at its rings without the lock first.
 //!
-//! A thread that waits for anything, also for room to send, moves the messages that come meanwhile to
-//! the queues. So two ranks that send to each other both have room in the end.
+//! A thread that waits for anything, also for room to send, moves the messages that come meanwhile
+//! to the queues. So two ranks that send to each other both have room in the end.
 
 mod queues;
 mod receiving;

@@ -1,8 +1,8 @@
 //! Which message goes to which receive: pure decisions on two queues.
 //!
 //! A receive takes the message that came first of those that it accepts. A message goes to the
-//! receive that was posted first of those that accept it. So the messages of a pair of ranks with the
-//! same tag are received in the order in which they were sent.
+//! receive that was posted first of those that accept it. So the messages of a pair of ranks with
+//! the same tag are received in the order in which they were sent.
 
 use std::collections::VecDeque;
 

@@ -6,7 +6,8 @@
 //!
 //! There is room for a ring from each rank to each, but the file is sparse: a sender reserves the
 //! memory of a ring before it sends the first message, so that a lack of memory is an error there,
-//! and not a SIGBUS later. Then it adds itself to the set of its receiver, which reads no other ring.
+//! and not a SIGBUS later. Then it adds itself to the set of its receiver, which reads no other
+//! ring.
 //!
 //! All of it is atomic integers with any values. Sizes are those of this process, checked once.
 

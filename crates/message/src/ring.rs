@@ -4,13 +4,13 @@
 //!
 //! The ring consists of lines of the cache. Positions are counts of lines since the beginning, so
 //! they never wrap around. The first word of a line has a *lap* in its high half: how often the
-//! position has passed the end of the ring, plus one. A record begins with a line, whose other words
-//! are the header and the first bytes. Further lines have further bytes.
+//! position has passed the end of the ring, plus one. A record begins with a line, whose other
+//! words are the header and the first bytes. Further lines have further bytes.
 //!
 //! 1. The sender writes all lines of a record, and the first word of the first line last, by which
 //!    it *publishes* the record.
-//! 2. The receiver looks at the first word of the next line. If that has the lap that belongs to the
-//!    position, the record is complete: the receiver copies it, and releases its lines by a new
+//! 2. The receiver looks at the first word of the next line. If that has the lap that belongs to
+//!    the position, the record is complete: the receiver copies it, and releases its lines by a new
 //!    *head*.
 //! 3. The sender writes only lines that the receiver has released. It reads the head only if those
 //!    that it knows of do not suffice.
@@ -32,9 +32,9 @@
 //! # Room
 //!
 //! A sender that lacks room sleeps on its [bell](crate::bell). The receiver rings it when the head
-//! passes a quarter of the ring. That suffices because no record needs more than a quarter: if there
-//! is less room than that, more than three quarters are in use, so the head will pass the first
-//! boundary that is a quarter or more ahead, and then there is room for the record.
+//! passes a quarter of the ring. That suffices because no record needs more than a quarter: if
+//! there is less room than that, more than three quarters are in use, so the head will pass the
+//! first boundary that is a quarter or more ahead, and then there is room for the record.
 //!
 //! # Other processes
 //!

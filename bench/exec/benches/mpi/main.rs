@@ -1,12 +1,12 @@
 //! Unmodified MPI programs under `rowlock prun`, and by the launcher of their library.
 //!
 //! * **Start**: the time to start ranks and to end them, in units of the launcher's.
-//! * **Copies**: the time in which several jobs of two ranks end that pass a message around, in units
-//!   of as many jobs one after another by the same command.
+//! * **Copies**: the time in which several jobs of two ranks end that pass a message around, in
+//!   units of as many jobs one after another by the same command.
 //!
-//! Runs of all arms alternate. `cargo bench -p rowlock-bench-exec --bench mpi` takes five minutes for
-//! each library. It leaves out libraries that are not installed; `.ci/setup-mpi` installs them on
-//! Debian. The machine should be idle otherwise.
+//! Runs of all arms alternate. `cargo bench -p rowlock-bench-exec --bench mpi` takes five minutes
+//! for each library. It leaves out libraries that are not installed; `.ci/setup-mpi` installs them
+//! on Debian. The machine should be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::path::{Path, PathBuf};

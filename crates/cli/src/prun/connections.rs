@@ -1,4 +1,5 @@
-//! By what ranks find each other: servers for MPI programs, and the memory of rowlock's own messages.
+//! By what ranks find each other: servers for MPI programs, and the memory of rowlock's own
+//! messages.
 
 use std::ffi::OsStr;
 use std::io;
@@ -48,11 +49,11 @@ fn is_of_launcher(name: &OsStr) -> bool {
 /// The servers and the memory of a job. The memory must exist as long as ranks may start to use it.
 pub(super) struct Connections {
     pmi: Option<Server>,
-    /// The memory for messages. `None` if there is none, or for too many ranks: then ranks that need
-    /// it fail when they join.
+    /// The memory for messages. `None` if there is none, or for too many ranks: then ranks that
+    /// need it fail when they join.
     messages: Option<UnnamedFile>,
-    /// The file in which ranks with the preloaded library agree how they wait. `None` if there is no
-    /// memory for it: then they call their library as they would without.
+    /// The file in which ranks with the preloaded library agree how they wait. `None` if there is
+    /// no memory for it: then they call their library as they would without.
     roster: Option<UnnamedFile>,
 }
 

@@ -4,13 +4,14 @@
 //! these phases:
 //!
 //! ```text
-//! Absent --init--> Present --barrier_in--> Waiting --the last one--> Present --finalize--> Finalized
+//! Absent --init--> Present --barrier_in--> Waiting --the last one--> Present --finalize-->
+//! Finalized
 //! ```
 //!
 //! The connection can end in each phase. A program that is no MPI program remains absent. A rank
-//! that ends while it is present has not called `MPI_Finalize`. The others could wait for it in vain
-//! within their library, where nothing tells them, so the job fails. It also fails if ranks wait in
-//! a barrier for one that is gone.
+//! that ends while it is present has not called `MPI_Finalize`. The others could wait for it in
+//! vain within their library, where nothing tells them, so the job fails. It also fails if ranks
+//! wait in a barrier for one that is gone.
 
 use std::collections::BTreeMap;
 

@@ -2,9 +2,10 @@
 //!
 //! A rank of MPICH creates a file, tells its name to the others by the server, and removes the name
 //! when all have opened it. If ranks are killed before that, the file stays. So the server removes
-//! it when all ranks have ended. If the server was killed as well, or the rank before it had told the
-//! name, the next job removes the file: one of this user that no process has mapped for a minute.
-//! The name of a file that all ranks have opened is not needed any more, so removing it is harmless.
+//! it when all ranks have ended. If the server was killed as well, or the rank before it had told
+//! the name, the next job removes the file: one of this user that no process has mapped for a
+//! minute. The name of a file that all ranks have opened is not needed any more, so removing it is
+//! harmless.
 
 use std::fs;
 use std::io;

@@ -165,7 +165,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once if the rank has read its answers. Returns the number of bytes. Zero means the end.
+    /// Reads once if the rank has read its answers. Returns the number of bytes. Zero means the
+    /// end.
     fn receive(&mut self) -> io::Result<usize> {
         if !self.unsent.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());

@@ -1,9 +1,9 @@
 //! The lines of PMI-1, as ranks write and read them.
 //!
-//! A line is a list of `name=value` that ends with a newline. The first pair is the command. A value
-//! of `put` extends to the end of the line. The call to spawn has several lines, of which the first
-//! begins with `mcmd=` and the last is `endcmd`; here they are words of one line. To spawn several
-//! programs takes several such calls, and the last one is answered.
+//! A line is a list of `name=value` that ends with a newline. The first pair is the command. A
+//! value of `put` extends to the end of the line. The call to spawn has several lines, of which the
+//! first begins with `mcmd=` and the last is `endcmd`; here they are words of one line. To spawn
+//! several programs takes several such calls, and the last one is answered.
 //!
 //! Source: "PMI: A Scalable Parallel Process-Management Interface for Extreme-Scale Systems"
 //! (Balaji et al., 2010), and what MPICH 4.0 writes.

@@ -8,8 +8,8 @@
 //! # The protocol
 //!
 //! The agreement is a file that all ranks open. `rowlock prun` gives its ranks a nameless one, of
-//! which nothing can remain. Those of other launchers create a file in shared memory, which is named
-//! after their common launcher.
+//! which nothing can remain. Those of other launchers create a file in shared memory, which is
+//! named after their common launcher.
 //!
 //! 1. A rank *signs* before it initializes the message library: it creates or opens the file, maps
 //!    it, and increments the number of signatures.
