@@ -15,6 +15,7 @@ mod memory;
 mod page;
 pub mod pds;
 pub mod placement;
+pub mod pmix;
 mod priority;
 mod process_list;
 pub mod processes;
