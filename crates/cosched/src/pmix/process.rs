@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pmix::{Event, Job, Library, Server};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::stdio::{dup2_stdout, stderr, stdout};
 use sys::process::own_program;
 
 use super::protocol::{self, LONGEST_ORDER, Order, Report};
@@ -32,11 +35,12 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     if env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
         return None;
     }
-    let mut input = BufReader::new(io::stdin().lock());
-    let server = match start(&mut input) {
+    let Ok(output) = Output::take() else { return Some(ExitCode::FAILURE) };
+    let (mut input, output) = (BufReader::new(io::stdin().lock()), Arc::new(output));
+    let server = match start(&mut input, &output) {
         Ok(server) => server,
         Err(why) => {
-            say(&Report::Failed(why));
+            output.say(&Report::Failed(why));
             return Some(ExitCode::FAILURE);
         }
     };
@@ -47,22 +51,22 @@ pub fn serve_if_asked() -> Option<ExitCode> {
 }
 
 /// Reads the order, and starts the server.
-fn start(input: &mut impl BufRead) -> Result<Server, String> {
+fn start(input: &mut impl BufRead, output: &Arc<Output>) -> Result<Server, String> {
     let mut line = Vec::new();
     input.take(LONGEST_ORDER).read_until(b'\n', &mut line).map_err(|why| why.to_string())?;
     let order: Order = protocol::parse(&line).map_err(|why| format!("the PMIx server got no order: {why}"))?;
     let library = Library::load().map_err(|why| why.to_string())?;
     let job = Job { name: &order.name, applications: &order.applications, folder: Path::new(&order.folder) };
-    let novel = Mutex::new(Novel::default());
+    let (novel, events) = (Mutex::new(Novel::default()), Arc::clone(output));
     let tell = move |event| {
         if novel.lock().unwrap_or_else(PoisonError::into_inner).is_novel(&event) {
-            say(&Report::Event(event));
+            events.say(&Report::Event(event));
         }
     };
     let server = Server::start(library, job, tell).map_err(|why| why.to_string())?;
     let variables = (0..).zip(&order.applications).map(|(rank, _)| server.variables(rank));
     let variables = variables.collect::<Result<_, _>>().map_err(|why| why.to_string())?;
-    say(&Report::Ready(variables));
+    output.say(&Report::Ready(variables));
     Ok(server)
 }
 
@@ -81,11 +85,22 @@ impl Novel {
     }
 }
 
-/// Writes a line to standard output.
-fn say(report: &Report) {
-    let mut output = io::stdout().lock();
-    // If the job does not read it, it is about to end.
-    let _ = output.write_all(&protocol::line(report)).and_then(|()| output.flush());
+/// The pipe to the job, which was standard output. What the library prints goes to standard error.
+struct Output(Mutex<File>);
+
+impl Output {
+    fn take() -> io::Result<Output> {
+        let output = fcntl_dupfd_cloexec(stdout(), 3)?;
+        dup2_stdout(stderr())?;
+        Ok(Output(Mutex::new(output.into())))
+    }
+
+    /// Writes a line.
+    fn say(&self, report: &Report) {
+        let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // If the job does not read it, it is about to end.
+        let _ = output.write_all(&protocol::line(report));
+    }
 }
 
 #[cfg(test)]
