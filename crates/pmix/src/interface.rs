@@ -85,6 +85,8 @@ pub(crate) mod key {
     pub(crate) const APPLICATION_LEADER: &CStr = c"pmix.aldr";
     pub(crate) const APPLICATION_RANK: &CStr = c"pmix.apprank";
     pub(crate) const APPLICATION_SIZE: &CStr = c"pmix.app.size";
+    /// The server also does what only one of several servers does.
+    pub(crate) const GATEWAY: &CStr = c"pmix.srv.gway";
     pub(crate) const GLOBAL_RANK: &CStr = c"pmix.grank";
     pub(crate) const HOST_NAME: &CStr = c"pmix.hname";
     pub(crate) const JOB: &CStr = c"pmix.jobid";
@@ -100,6 +102,8 @@ pub(crate) mod key {
     pub(crate) const NODE_MAP: &CStr = c"pmix.nmap";
     pub(crate) const NODE_RANK: &CStr = c"pmix.nrank";
     pub(crate) const NODE_SIZE: &CStr = c"pmix.node.size";
+    /// The server writes what a rank tells it to say.
+    pub(crate) const OUTPUT_HERE: &CStr = c"pmix.iof.local";
     pub(crate) const PROCESS_DATA: &CStr = c"pmix.pdata";
     pub(crate) const PROCESS_MAP: &CStr = c"pmix.pmap";
     pub(crate) const RANK: &CStr = c"pmix.rank";

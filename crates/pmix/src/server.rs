@@ -106,7 +106,10 @@ impl Server {
         let mut attributes = Attributes::default()
             .string(key::SERVER_FOLDER, &folder)
             .string(key::SYSTEM_FOLDER, &folder)
-            .string(key::HOST_NAME, &host);
+            .string(key::HOST_NAME, &host)
+            // Without it, messages of Open MPI 5 get lost, or end a server of version 6.
+            .boolean(key::OUTPUT_HERE, true)
+            .boolean(key::GATEWAY, true);
         let (infos, length) = attributes.as_mut();
         // SAFETY: the library copies the module and the attributes, which live until it returns.
         let status = unsafe { (library.functions.server_init)(&raw mut module, infos, length) };
