@@ -61,7 +61,7 @@ pub struct Server {
     input: Option<ChildStdin>,
     /// Dropped before the folder that it uses.
     process: Contained,
-    _folder: TemporaryFolder,
+    folder: TemporaryFolder,
 }
 
 /// What the server of a job learns about its ranks.
@@ -81,13 +81,13 @@ impl Server {
         let child = process.process();
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let output = output.ok_or_else(|| io::Error::other("its output is missing"))?;
-        let mut server = Server { variables: Vec::new(), input, process, _folder: folder };
+        let mut server = Server { variables: Vec::new(), input, process, folder };
         let mut events = Events(BufReader::new(output));
-        let own = environment::variables(server._folder.path(), |name| std::env::var_os(name).is_some());
+        let own = environment::variables(server.folder.path(), PREFIX, |name| std::env::var_os(name));
         let order = Order {
-            name: server._folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            name: server.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
             applications: applications.to_vec(),
-            folder: server._folder.path().as_os_str().to_owned(),
+            folder: server.folder.path().as_os_str().to_owned(),
         };
         // If it has ended, its reports say why.
         let told = server.input.as_mut().map_or(Ok(()), |input| input.write_all(&protocol::line(&order)));

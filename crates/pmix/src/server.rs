@@ -38,7 +38,7 @@ pub struct Job<'a> {
 /// Why a job is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// A job has 1 to [`MOST_RANKS`] ranks.
+    /// A job has too few ranks, or too many.
     #[error("libpmix cannot serve {0} ranks, but 1 to {MOST_RANKS}")]
     Ranks(usize),
     /// The name is empty, too long or contains a zero byte.

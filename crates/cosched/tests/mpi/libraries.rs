@@ -1,7 +1,7 @@
 //! Libraries that are not there, or are not a libpmix that is known.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -10,6 +10,7 @@ use crate::job;
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_missing_library_is_an_error_that_says_what_to_install", a_missing_library),
     ("a_library_that_fails_or_dies_is_an_error_and_may_print", failing_libraries),
+    ("a_server_that_does_not_end_is_ended", a_library_that_does_not_end),
     ("a_library_that_is_no_libpmix_of_a_known_version_is_refused_by_name", unknown_libraries),
 ];
 
@@ -41,11 +42,16 @@ impl Fake {
     /// Builds the library, and expects that it is refused.
     #[track_caller]
     fn expect_refusal(&self, source: &str, text: &str) {
+        expect_refusal(&self.build(source), text);
+    }
+
+    /// Builds the library.
+    fn build(&self, source: &str) -> PathBuf {
         let [library, file] = ["libpmix.so", "library.c"].map(|name| self.folder.path().join(name));
         std::fs::write(&file, source).unwrap();
         let mut cc = testing::command(&self.compiler);
         testing::run(cc.args(["-shared", "-fPIC", "-o"]).args([&library, &file])).expect_success();
-        expect_refusal(&library, text);
+        library
     }
 }
 
@@ -109,4 +115,21 @@ fn failing_libraries() {
     fake.expect_refusal(&init(fails), "PMIx_server_init has failed: ERROR");
     fake.expect_refusal(&init("abort();"), "the PMIx server has not started: signal: 6");
     fake.expect_refusal(&init("exit(0);"), "the PMIx server has not started: exit status: 0");
+}
+
+fn a_library_that_does_not_end() {
+    let Some(fake) = Fake::new() else { return };
+    let waiting = ["PMIx_server_finalize", "PMIx_server_deregister_client"];
+    let waiting: String =
+        waiting.iter().map(|name| format!("int {name}(void) {{ for (;;) pause(); return 0; }}\n")).collect();
+    // Each call is done when it returns, and there is no variable.
+    let done = ["PMIx_server_register_nspace", "PMIx_server_register_client", "PMIx_Register_event_handler"];
+    let done: String = done.iter().map(|name| format!("int {name}(void) {{ return -157; }}\n")).collect();
+    let other = "void PMIx_server_deregister_nspace(void) {}
+        int PMIx_server_init(void) { signal(SIGTERM, SIG_IGN); return 0; }
+        int PMIx_server_setup_fork(void) { return 0; }
+        const char *PMIx_Error_string(int status) { return \"?\"; }\n";
+    let source = says("OpenPMIx 4.1.2") + "#include <signal.h>\n#include <unistd.h>\n" + &waiting + &done + other;
+    let mut job = job::command(&[0, 0], "true");
+    testing::run(job.env("ROWLOCK_PMIX", fake.build(&source))).expect_success().expect_stdout("the server has ended");
 }

@@ -158,11 +158,19 @@ fn what_is_refused() {
 
 fn nested_launchers() {
     let program = Program::new("nested");
-    let mut nested = program.prepare(&[0], "mpirun.openmpi");
-    nested.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]).arg(program.path()).arg("sum");
-    let output = testing::run(&mut nested).expect_success();
+    let nested = |action: &str| {
+        let mut nested = program.prepare(&[0], "mpirun.openmpi");
+        nested.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]).arg(program.path()).arg(action);
+        nested
+    };
+    let output = testing::run(&mut nested("sum")).expect_success();
     let expected = [0, 1].map(|rank| format!("rank {rank} of 2, 2 here: sum 1, application 0"));
     assert_eq!(sorted_lines(&output), expected);
+    program.expect_nothing_left();
+    let mut job = Child::start_piped(&mut nested("wait"));
+    wait_for_barrier(&mut job, 2);
+    kill(job.id());
+    job.wait().expect_signal(Signal::KILL.as_raw());
     program.expect_nothing_left();
 }
 

@@ -15,7 +15,7 @@ use super::{openat, removal};
 use crate::containment::Successor;
 
 /// A folder that only this user can enter. When it is dropped or this process ends, however that
-/// happens, it is removed with its [`Contents`]. If the process that does so was killed as well, it
+/// happens, it is removed with its contents. If the process that does so was killed as well, it
 /// is removed when the next one is created.
 #[derive(Debug)]
 pub struct TemporaryFolder {
