@@ -15,7 +15,8 @@ mod protocol;
 mod tests;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub use self::process::serve_if_asked;
 use self::protocol::{Order, Report, Variables};
 use crate::table::place;
 
-/// The prefix of the folder's name, which is also that of the name of the job.
+/// The prefix of the folder's name.
 const PREFIX: &str = "rowlock-pmix-";
 /// How long the start of the server may take, and its end.
 const START: Duration = Duration::from_secs(30);
@@ -64,6 +65,14 @@ pub struct Server {
     folder: TemporaryFolder,
 }
 
+/// A name for a job that no other user can guess. libpmix listens to all processes of this machine,
+/// and believes each that it is the rank of which it knows the job's name and the user.
+fn name() -> io::Result<String> {
+    let mut random = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(format!("rowlock-{:032x}", u128::from_ne_bytes(random)))
+}
+
 /// What the server of a job learns about its ranks.
 #[derive(Debug)]
 pub struct Events(BufReader<ChildStdout>);
@@ -85,7 +94,7 @@ impl Server {
         let mut events = Events(BufReader::new(output));
         let own = environment::variables(server.folder.path(), PREFIX, |name| std::env::var_os(name));
         let order = Order {
-            name: server.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            name: name()?,
             applications: applications.to_vec(),
             folder: server.folder.path().as_os_str().to_owned(),
         };

@@ -18,7 +18,7 @@ pub(super) type Variables = Vec<(OsString, OsString)>;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Order {
-    /// Its name, which no other job on this machine has at the same time.
+    /// Its name, which only its ranks know.
     pub(super) name: String,
     /// The application of each rank.
     pub(super) applications: Vec<u32>,

@@ -28,3 +28,10 @@ fn what_is_no_message_is_an_error() {
         assert!(parse::<Order>(text.as_bytes()).is_err() && parse::<Report>(text.as_bytes()).is_err(), "{text:?}");
     }
 }
+
+#[test]
+fn names_of_jobs_are_not_repeated() {
+    let names: Vec<String> = (0..100).map(|_| name().unwrap()).collect();
+    let different: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert!(different.len() == names.len() && names.iter().all(|name| name.len() == "rowlock-".len() + 32));
+}
