@@ -11,7 +11,7 @@ pub(crate) type Status = c_int;
 pub(crate) const SUCCESS: Status = 0;
 pub(crate) const NOT_FOUND: Status = -46;
 pub(crate) const NOT_SUPPORTED: Status = -47;
-/// The connection of a rank has ended early. Older and newer versions say it in two ways.
+/// The connection of a rank has ended early.
 pub(crate) const LOST_CONNECTION: Status = -61;
 /// The call was successful, and there will be no callback.
 pub(crate) const OPERATION_SUCCEEDED: Status = -157;

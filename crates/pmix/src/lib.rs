@@ -8,7 +8,6 @@
 //!
 //! libpmix starts threads, opens sockets and has one server per process, which nothing can replace
 //! in the same process afterwards. So [`Server`] belongs in a process of its own.
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 
 mod attributes;
 #[allow(unsafe_code)] // Functions that C code calls, with pointers of C code.
