@@ -52,6 +52,10 @@ fn command() -> ExitCode {
     host::child::run_if_asked();
     // So do the processes of a comparison's load.
     ::exec::serve_if_asked();
+    // So do the PMIx servers of jobs.
+    if let Some(code) = cosched::pmix::serve_if_asked() {
+        return code;
+    }
     // So do the processes that measure threads.
     if let Some(code) = paper::threads::child::serve_if_asked() {
         return code;

@@ -16,6 +16,7 @@ mod page;
 pub mod pds;
 pub mod placement;
 pub mod pmi;
+pub mod pmix;
 mod priority;
 mod process_list;
 pub mod processes;

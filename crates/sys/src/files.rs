@@ -24,6 +24,7 @@
 mod draft;
 mod folder;
 mod lock;
+mod removal;
 mod replacement;
 mod shared_folder;
 mod target;
@@ -48,6 +49,7 @@ pub use draft::{Draft, PREFIX, remove_leftovers};
 pub use folder::Folder;
 pub use lock::is_locked;
 pub(crate) use lock::{create_locked, has_name, lock_leftover, open_leftover};
+pub(crate) use removal::{DEPTH, empty, remove_files, remove_folder};
 pub use replacement::Replacement;
 pub use shared_folder::SharedFolder;
 pub(crate) use shared_folder::remove_unused;

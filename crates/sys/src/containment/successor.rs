@@ -1,6 +1,7 @@
 //! The successor of a process: another one, which acts when that one ends. It removes folders and
 //! control groups, and lets programs go on that were stopped.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,17 +10,19 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
 use rustix::io::{read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitOptions, geteuid, getpid, getppid, setsid, waitpid};
+use rustix::process::{Pid, WaitOptions, getpid, getppid, setsid, waitpid};
 use rustix::thread::set_name;
 
 use super::keeper::{NANOS, close_all_but, every_signal, exit, now};
-use crate::files::remove_unused;
+use crate::files::{DEPTH, empty, remove_files, remove_folder, remove_unused};
 
 /// How long the users of a folder may take to end.
 const TIMEOUT: Duration = Duration::from_secs(3);
+/// How long programs may still create files after the process that has started them was killed.
+/// Their keepers kill them after a second.
+const LAST_START: Duration = Duration::from_millis(1500);
 /// The shortest time between two attempts to remove it, in nanoseconds.
 const INTERVAL: i64 = 10_000_000;
 
@@ -43,7 +46,26 @@ impl Successor {
     pub fn removing(within: impl AsFd, name: &str, files: &[&str]) -> io::Result<Successor> {
         let (within, name) = (within.as_fd(), CString::new(name)?);
         let files: Vec<CString> = files.iter().map(|file| CString::new(*file)).collect::<Result<_, _>>()?;
-        Successor::start(Some(within), [TIMEOUT; 2], || remove_once(within, &name, &files))
+        let remove = || remove_folder(within, &name, |folder| remove_files(folder, &files));
+        Successor::start(Some(within), [TIMEOUT; 2], remove)
+    }
+
+    /// Starts a process that removes the folder with this name in another one, with all that it
+    /// contains. It need not exist yet, and this process may remove it before. If this process is
+    /// killed, programs that it has started take a moment to end, and might create the folder
+    /// again. So it is removed until they must have ended.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn removing_anything(within: impl AsFd, name: &str) -> io::Result<Successor> {
+        let (within, name) = (within.as_fd(), CString::new(name)?);
+        let (creator, begun) = (getpid(), Cell::new(i64::MAX));
+        let remove = || {
+            begun.set(begun.get().min(now()));
+            let is_removed = remove_folder(within, &name, |folder| empty(folder, None, DEPTH));
+            is_removed && (getppid() == Some(creator) || now() - begun.get() > LAST_START.as_nanos() as i64)
+        };
+        Successor::start(Some(within), [TIMEOUT; 2], remove)
     }
 
     /// Starts a process that removes a shared folder, if no other process uses it at that time. It
@@ -152,18 +174,4 @@ fn succeed(
         let _ = poll(&mut [], Some(&Timespec { tv_sec: pause / NANOS, tv_nsec: pause % NANOS }));
     }
     exit(0)
-}
-
-/// Removes a folder of this user. Returns whether there is none any more.
-#[expect(clippy::disallowed_methods, reason = "removes what its creator has named")]
-fn remove_once(within: BorrowedFd<'_>, name: &CStr, files: &[CString]) -> bool {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(folder) = openat(within, name, flags, Mode::empty()) else { return true };
-    if !fstat(&folder).is_ok_and(|about| about.st_uid == geteuid().as_raw()) {
-        return true;
-    }
-    for file in files {
-        let _ = unlinkat(&folder, file.as_c_str(), AtFlags::empty());
-    }
-    unlinkat(within, name, AtFlags::REMOVEDIR).is_ok()
 }

@@ -17,7 +17,6 @@
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
-use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -25,13 +24,14 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, flock, fstat, mkdirat, unlinkat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::draft::Draft;
 use super::folder::Folder;
 use super::lock::{has_name, lock_leftover};
+use super::removal::empty;
 use super::trust::refusal;
 use super::{PRIVATE, openat};
 use crate::containment::Successor;
@@ -259,7 +259,7 @@ impl Removal {
         let is_current = || has_name(users, folder, USERS) && has_name(folder, &self.within, &*self.name);
         if lock(users, FlockOperation::NonBlockingLockExclusive)? && is_current() {
             // Killed processes have left its files.
-            empty(folder.as_fd());
+            empty(folder.as_fd(), Some(USERS), 0);
         }
         Ok(lock(users, FlockOperation::NonBlockingLockShared)? && is_current())
     }
@@ -315,7 +315,7 @@ pub(crate) fn remove_unused(within: BorrowedFd<'_>, name: &CStr) -> bool {
     }
     match lock_leftover(&folder, USERS) {
         Ok(Some(_locked)) => {
-            empty(folder.as_fd());
+            empty(folder.as_fd(), Some(USERS), 0);
             let _ = unlinkat(&folder, USERS, AtFlags::empty());
         }
         // Its creator, or another process that removes it, was killed between two steps.
@@ -324,23 +324,6 @@ pub(crate) fn remove_unused(within: BorrowedFd<'_>, name: &CStr) -> bool {
     }
     // It fails if the next user has created its file.
     unlinkat(within, name, AtFlags::REMOVEDIR).is_ok()
-}
-
-/// Removes the files of a folder, except that of its users. It makes only system calls.
-fn empty(folder: BorrowedFd<'_>) {
-    let mut buffer = [MaybeUninit::uninit(); 4096];
-    let mut has_removed = true;
-    // A file may be overlooked while others are removed.
-    while has_removed {
-        has_removed = false;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(list) = openat(folder, c".", flags, Mode::empty()) else { return };
-        let mut entries = RawDir::new(&list, &mut buffer);
-        while let Some(Ok(entry)) = entries.next() {
-            let name = entry.file_name();
-            has_removed |= name != USERS && unlinkat(folder, name, AtFlags::empty()).is_ok();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, unlinkat};
@@ -10,22 +11,31 @@ use rustix::process::geteuid;
 
 use super::draft::{remove_leftovers, some_name};
 use super::folder::Folder;
-use super::openat;
+use super::{openat, removal};
 use crate::containment::Successor;
 
 /// A folder that only this user can enter. When it is dropped or this process ends, however that
-/// happens, it is removed with those of its files that were announced. If the process that does so
-/// was killed as well, it is removed when the next one is created.
+/// happens, it is removed with its contents. If the process that does so was killed as well, it
+/// is removed when the next one is created.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
-    files: &'static [&'static str],
+    contents: Contents,
     within: Folder,
     name: String,
     /// Locked as long as the folder is in use, to distinguish it from one of a killed process.
     opened: Folder,
     /// `None` after its turn.
     successor: Option<Successor>,
+}
+
+/// What is removed with a temporary folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contents {
+    /// The files with these names.
+    Files(&'static [&'static str]),
+    /// All that it contains, also in other folders.
+    Anything,
 }
 
 impl TemporaryFolder {
@@ -35,16 +45,33 @@ impl TemporaryFolder {
     /// # Errors
     /// If no folder can be created.
     pub fn create(within: &Path, prefix: &str, files: &'static [&'static str]) -> io::Result<TemporaryFolder> {
+        TemporaryFolder::with(within, prefix, Contents::Files(files))
+    }
+
+    /// As [`TemporaryFolder::create`], for other programs, which may have any files and folders in
+    /// it. If this process is killed, they have [a while](Successor::removing_anything) to end.
+    ///
+    /// # Errors
+    /// If no folder can be created.
+    pub fn create_for_programs(within: &Path, prefix: &str) -> io::Result<TemporaryFolder> {
+        TemporaryFolder::with(within, prefix, Contents::Anything)
+    }
+
+    fn with(within: &Path, prefix: &str, contents: Contents) -> io::Result<TemporaryFolder> {
         let folder = Folder::open(within)?;
-        remove_abandoned(&folder, prefix, files);
+        remove_abandoned(&folder, prefix, contents);
         loop {
             let name = some_name(prefix);
-            let successor = Successor::removing(&folder, &name, files)?;
+            let successor = match contents {
+                Contents::Files(files) => Successor::removing(&folder, &name, files)?,
+                Contents::Anything => Successor::removing_anything(&folder, &name)?,
+            };
             mkdirat(&folder, name.as_str(), Mode::RWXU)?;
             // A process that removes abandoned folders may have been faster than the lock.
             let Some(opened) = lock(&folder, &name) else { continue };
             let path = within.join(&name);
-            return Ok(TemporaryFolder { path, files, within: folder, name, opened, successor: Some(successor) });
+            let successor = Some(successor);
+            return Ok(TemporaryFolder { path, contents, within: folder, name, opened, successor });
         }
     }
 
@@ -87,7 +114,7 @@ impl TemporaryFolder {
     }
 
     fn try_to_remove(&mut self) -> io::Result<()> {
-        empty(&self.opened, self.files);
+        empty(&self.opened, self.contents);
         let remove = || unlinkat(&self.within, self.name.as_str(), AtFlags::REMOVEDIR);
         let removed = remove();
         // It tries for a while.
@@ -105,24 +132,29 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Removes the folders of this user's killed processes, with their files. Ignores errors.
-fn remove_abandoned(within: &Folder, prefix: &str, files: &[&str]) {
+/// Removes the folders of this user's killed processes, with their contents. Ignores errors.
+fn remove_abandoned(within: &Folder, prefix: &str, contents: Contents) {
     for entry in Dir::read_from(within).into_iter().flatten().flatten() {
         if let Ok(name) = entry.file_name().to_str()
             && name.starts_with(prefix)
             && let Some(folder) = lock(within, name)
         {
-            empty(&folder, files);
+            empty(&folder, contents);
             let _ = unlinkat(within, name, AtFlags::REMOVEDIR);
         }
     }
 }
 
-fn empty(folder: &Folder, files: &[&str]) {
-    for name in files {
-        let _ = folder.remove(*name);
+fn empty(folder: &Folder, contents: Contents) {
+    match contents {
+        Contents::Files(files) => {
+            for name in files {
+                let _ = folder.remove(*name);
+            }
+            remove_leftovers(folder);
+        }
+        Contents::Anything => removal::empty(folder.as_fd(), None, removal::DEPTH),
     }
-    remove_leftovers(folder);
 }
 
 /// Opens and locks a folder of this user. Returns `None` if it is used or belongs to another user.
@@ -185,6 +217,57 @@ mod tests {
         let folder = TemporaryFolder::create(parent.path(), "other-", FILES).unwrap();
         folder.create_file("sorted").and_then(|_| folder.close()).unwrap();
         assert_eq!(names(parent.path()).len(), 1);
+    }
+
+    /// Adds folders in each other, with a file, a link that leads out of them, and a pipe.
+    fn fill(folder: &Path, outside: &Path) {
+        let inner = folder.join("a/b");
+        fs::create_dir_all(&inner).and_then(|()| fs::write(inner.join("file"), "")).unwrap();
+        symlink(outside, inner.join("link")).and_then(|()| symlink(outside, folder.join("link"))).unwrap();
+        rustix::fs::mkfifoat(CWD, inner.join("pipe"), Mode::RWXU).unwrap();
+    }
+
+    #[test]
+    fn all_that_programs_have_put_into_a_folder_is_removed_and_no_link_is_followed() {
+        let (parent, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(outside.path().join("thesis.txt"), "").unwrap();
+        let abandoned = parent.path().join("prefix-a");
+        fs::create_dir(&abandoned).unwrap();
+        fill(&abandoned, outside.path());
+        let folder = TemporaryFolder::create_for_programs(parent.path(), "prefix-").unwrap();
+        assert!(!abandoned.exists());
+        fill(folder.path(), outside.path());
+        drop(folder);
+        assert!(names(parent.path()).is_empty());
+        assert_eq!(names(outside.path()), ["thesis.txt"]);
+    }
+
+    #[test]
+    fn a_folder_for_programs_is_removed_although_one_creates_it_again_after_a_kill() {
+        testing::isolated_by(
+            |mut this| {
+                let place = tempfile::tempdir().unwrap();
+                let mut child = testing::Child::start_piped(this.env("PLACE", place.path()));
+                while !child.read_line().contains("begun") {}
+                let folder = place.path().join(names(place.path()).remove(0));
+                child.send(libc::SIGKILL);
+                child.wait().expect_signal(libc::SIGKILL);
+                while folder.exists() {
+                    std::thread::yield_now();
+                }
+                fill(&folder, place.path());
+                while !names(place.path()).is_empty() {
+                    std::thread::yield_now();
+                }
+            },
+            || {
+                let place = std::env::var_os("PLACE").unwrap();
+                let folder = TemporaryFolder::create_for_programs(Path::new(&place), "prefix-").unwrap();
+                fill(folder.path(), Path::new(&place));
+                println!("begun");
+                std::thread::park();
+            },
+        );
     }
 
     #[test]
