@@ -94,7 +94,7 @@ pub(crate) fn prun(arguments: &Prun) -> Result<(), Stop> {
     let region = agent.filter(|agent| matches!(agent, Taker::Own(_))).and_then(|_| plan.waits_region());
     let path = region.as_ref().map(|(_, file)| file.path());
     let begun = Instant::now();
-    let mut connections = Connections::new(arguments.mpi, &plan.programs);
+    let mut connections = Connections::new(arguments.mpi, &plan.programs, &plan.launches)?;
     let spawn = |rank, command: &mut Command| {
         let launch = plan.launch(rank);
         connections.connect(command).map_err(|why| launch.not_started(why))?;

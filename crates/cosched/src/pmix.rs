@@ -13,6 +13,7 @@ mod process;
 mod protocol;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

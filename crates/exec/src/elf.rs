@@ -29,7 +29,7 @@ pub(crate) fn obstacle(file: impl Read + Seek, library: &[u8]) -> Option<Obstacl
     if properties.target != target {
         return Some(Obstacle::OtherMachine(description(properties.target)));
     }
-    if let Some(first) = properties.must_be_first {
+    if let Some(first) = properties.needed.into_iter().find(|library| is_address_sanitizer(library)) {
         return Some(Obstacle::MustBeFirst(first));
     }
     match properties.loader {
@@ -43,6 +43,11 @@ pub(crate) fn obstacle(file: impl Read + Seek, library: &[u8]) -> Option<Obstacl
 /// The loader that a program asks for.
 pub(crate) fn loader(file: impl Read + Seek) -> Option<String> {
     examine_file(file)?.loader
+}
+
+/// The libraries that a program needs. None if it is no ELF file, or cannot be read.
+pub(crate) fn libraries(file: impl Read + Seek) -> Vec<String> {
+    examine_file(file).map_or_else(Vec::new, |properties| properties.needed)
 }
 
 /// The number of bytes read of a file. The headers and the names of libraries of a program are
@@ -82,8 +87,8 @@ struct FileProperties {
     /// The loader that it asks for.
     loader: Option<String>,
     is_go: bool,
-    /// A library that it needs and that must be loaded first.
-    must_be_first: Option<String>,
+    /// The libraries that it needs.
+    needed: Vec<String>,
 }
 
 fn examine<'data>(data: impl ReadRef<'data>) -> Option<FileProperties> {
@@ -110,13 +115,12 @@ fn read<'data, Header: FileHeader<Endian = Endianness>>(
     // Linkers other than Go's may drop the note. A file without sections is acceptable.
     let sections = header.sections(endian, data).unwrap_or_default();
     is_go |= sections.section_by_name(endian, b".go.buildinfo").is_some();
-    let must_be_first = needed(&sections, endian, data).into_iter().find(|library| is_address_sanitizer(library));
     let loader = loader.map(|loader| String::from_utf8_lossy(loader).into_owned());
     Ok(FileProperties {
         target: Target { class: header.e_ident().class, machine: header.e_machine(endian), endian },
         loader,
         is_go,
-        must_be_first,
+        needed: needed(&sections, endian, data),
     })
 }
 

@@ -63,6 +63,11 @@ impl Invocation {
         Invocation { command: command.to_owned(), arguments: arguments.to_vec() }
     }
 
+    /// The name of the command, as it was given.
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.command
+    }
+
     /// The command, ready to be configured and started.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.command);

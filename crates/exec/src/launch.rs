@@ -59,6 +59,20 @@ impl Launch {
         Some((path, obstacle.as_ref()?))
     }
 
+    /// Whether the program is linked to Open MPI.
+    pub fn is_linked_to_open_mpi(&self) -> bool {
+        let libraries = self.program.as_ref().map(|program| program::libraries(&program.path));
+        libraries.unwrap_or_default().iter().any(|name| is_open_mpi(name))
+    }
+
+    /// Whether the program is Python, or a script for it. Its modules may be linked to anything.
+    pub fn is_python(&self) -> bool {
+        let is_python =
+            |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"));
+        is_python(Path::new(self.invocation.name()))
+            || self.program.as_ref().is_some_and(|program| is_python(&program.path))
+    }
+
     /// Executes the program in place of this process. Returns only on failure.
     pub fn replace(&self) -> StartError {
         let mut command = self.preloading_command(None);
@@ -147,6 +161,11 @@ fn preload_list(user_list: Option<&OsStr>, library: &Path) -> OsString {
         list.push(library);
     }
     list
+}
+
+/// Whether this is a library of Open MPI, for any language. Its versions 3 to 5 are number 40.
+fn is_open_mpi(library: &str) -> bool {
+    library.starts_with("libmpi") && library.contains(".so.40")
 }
 
 #[cfg(test)]

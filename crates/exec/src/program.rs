@@ -52,6 +52,11 @@ pub(crate) fn elf(command: &OsStr) -> Option<PathBuf> {
     resolve(command, env::var_os("PATH").as_deref()).filter(|file| beginning(file).starts_with(ELF))
 }
 
+/// The libraries that a program's file needs.
+pub(crate) fn libraries(file: &Path) -> Vec<String> {
+    File::open(file).map_or_else(|_| Vec::new(), elf::libraries)
+}
+
 /// A missing file that an existing command needs: the interpreter of a script, or the loader of a
 /// program.
 pub(crate) fn missing(command: &OsStr) -> Option<PathBuf> {

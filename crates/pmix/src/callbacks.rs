@@ -5,9 +5,10 @@
 //! error, which the library passes on to the rank. For one that they accept they call back at once,
 //! which the library allows, and queues.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::event::{Call, Event};
@@ -26,6 +27,27 @@ pub(crate) fn set_listener(listener: Listener) -> bool {
     LISTENER.set(listener).is_ok()
 }
 
+/// The ranks that have connected, and have neither said that they are done nor been told of as lost.
+static PRESENT: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn present() -> MutexGuard<'static, BTreeSet<u32>> {
+    PRESENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells of a rank that has not said that it is done.
+fn tell_lost(rank: u32) {
+    if present().remove(&rank) {
+        tell(Event::Lost { rank });
+    }
+}
+
+/// Tells of all ranks that have not said that they are done, when all have ended: the library may
+/// not have noticed yet.
+pub(crate) fn tell_all_lost() {
+    let present = std::mem::take(&mut *present());
+    present.into_iter().for_each(|rank| tell(Event::Lost { rank }));
+}
+
 fn tell(event: Event) {
     if let Some(listener) = LISTENER.get() {
         listener(event);
@@ -34,8 +56,8 @@ fn tell(event: Event) {
 
 /// The functions that the server offers.
 pub(crate) const MODULE: Module = Module {
-    client_connected: Some(accept_client),
-    client_finalized: Some(accept_client),
+    client_connected: Some(note_connected),
+    client_finalized: Some(note_finalized),
     abort: Some(abort),
     fence: Some(fence),
     direct_modex: Some(find_no_data),
@@ -123,7 +145,7 @@ pub(crate) unsafe extern "C" fn on_lost(
 ) {
     // SAFETY: the library passes a process or null, and the data for its own function.
     unsafe {
-        tell(Event::Lost { rank: rank(source) });
+        tell_lost(rank(source));
         if let Some(on_handled) = on_handled {
             on_handled(EVENT_ACTION_COMPLETE, null_mut(), 0, None, null_mut(), data);
         }
@@ -162,15 +184,33 @@ unsafe fn refuse(process: *const Process, call: Call) -> Status {
 }
 
 /// # Safety
-/// The library calls it, as `client_connected` or `client_finalized`.
-unsafe extern "C" fn accept_client(
-    _process: *const Process,
+/// The library calls it, as `client_connected`.
+unsafe extern "C" fn note_connected(
+    process: *const Process,
     _object: *mut c_void,
     on_done: Option<OnDone>,
     data: *mut c_void,
 ) -> Status {
-    // SAFETY: the library passes the data for its own function.
-    unsafe { succeed(on_done, data) }
+    // SAFETY: the library passes a process or null, and the data for its own function.
+    unsafe {
+        present().insert(rank(process));
+        succeed(on_done, data)
+    }
+}
+
+/// # Safety
+/// The library calls it, as `client_finalized`.
+unsafe extern "C" fn note_finalized(
+    process: *const Process,
+    _object: *mut c_void,
+    on_done: Option<OnDone>,
+    data: *mut c_void,
+) -> Status {
+    // SAFETY: as for `note_connected`.
+    unsafe {
+        present().remove(&rank(process));
+        succeed(on_done, data)
+    }
 }
 
 /// # Safety

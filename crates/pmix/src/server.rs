@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attributes::Attributes;
-use crate::callbacks::{self, Answer, on_done, on_lost, on_registered};
+use crate::callbacks::{self, Answer, on_done, on_lost, on_registered, tell_all_lost};
 use crate::event::Event;
 use crate::interface::{LOST_CONNECTION, NAMESPACE_LENGTH, OPERATION_SUCCEEDED, OnDone, Process, SUCCESS, Status, key};
 use crate::library::Library;
@@ -224,8 +224,9 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Without the deregistration, the library would leave folders.
+    /// All ranks have ended. Without the deregistration, the library would leave folders.
     fn drop(&mut self) {
+        tell_all_lost();
         let functions = &self.library.functions;
         for rank in 0..self.ranks {
             let process = self.process(rank);

@@ -71,8 +71,9 @@ pub(crate) struct Prun {
     /// program as it is
     #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = waiting)]
     pub(crate) wait: Wait,
-    /// How the ranks of an MPI program find each other: by PMI-1 (MPICH and its relatives), not at
-    /// all (the variables of an outer launcher stay), or as the program needs
+    /// How the ranks of an MPI program find each other: pmi (PMI-1, as MPICH), pmix (also by PMIx,
+    /// as Open MPI), none (the variables of an outer launcher stay), or auto (pmix for programs that
+    /// are linked to Open MPI and for Python, and else pmi)
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) mpi: Mpi,
     /// Whether each rank is bound to the CPUs of its cores
@@ -147,11 +148,13 @@ pub(crate) enum Bind {
 /// How the ranks of an MPI program find each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mpi {
-    /// As the program needs
+    /// By PMIx as well if the program is linked to Open MPI, or is Python
     #[default]
     Auto,
-    /// By PMI-1
+    /// By PMI-1, as MPICH does
     Pmi,
+    /// By PMIx as well, as Open MPI does
+    Pmix,
     /// Not at all
     None,
 }

@@ -5,8 +5,12 @@ use std::ffi::OsStr;
 use std::io;
 use std::process::Command;
 
-use cosched::pmi::{Refused, Server};
+use ::exec::Launch;
+use anyhow::Context;
+use cosched::pmi::Refused;
+use cosched::pmix::{Call, Events};
 use cosched::ranks::Failures;
+use cosched::{pmi, pmix};
 use counters::Environment;
 use sys::unnamed::UnnamedFile;
 
@@ -48,7 +52,11 @@ fn is_of_launcher(name: &OsStr) -> bool {
 
 /// The servers and the memory of a job. The memory must exist as long as ranks may start to use it.
 pub(super) struct Connections {
-    pmi: Option<Server>,
+    pmi: Option<pmi::Server>,
+    pmix: Option<(pmix::Server, Events)>,
+    /// How many ranks have been connected, of how many.
+    connected: u32,
+    ranks: u32,
     /// The memory for messages. `None` if there is none, or for too many ranks: then ranks that
     /// need it fail when they join.
     messages: Option<UnnamedFile>,
@@ -58,38 +66,78 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Those for ranks of these programs, whose numbers count from 0.
-    pub(super) fn new(mpi: Mpi, programs: &[usize]) -> Connections {
-        let applications = || programs.iter().map(|&program| program as u32).collect();
-        let has_pmi = matches!(mpi, Mpi::Auto | Mpi::Pmi);
-        let roster = UnnamedFile::of_length(Environment::ROSTER_LENGTH).ok();
-        let messages = message::create(programs.len() as u32).ok();
-        Connections { pmi: has_pmi.then(|| Server::new(applications())), messages, roster }
+    /// Those for ranks, given the number of the program of each, and the programs.
+    ///
+    /// # Errors
+    /// If there is no PMIx server although it is needed.
+    pub(super) fn new(mpi: Mpi, programs: &[usize], launches: &[Launch]) -> Result<Connections, Stop> {
+        let applications: Vec<u32> = programs.iter().map(|&program| program as u32).collect();
+        let ranks = applications.len() as u32;
+        let server = || pmix::Server::start(&applications);
+        let is_for_open_mpi = launches.iter().any(Launch::is_linked_to_open_mpi);
+        let pmix = match mpi {
+            Mpi::Pmix => Some(server().context("--mpi pmix").or_failed()?),
+            // Without it, each rank would believe that it is alone.
+            Mpi::Auto if is_for_open_mpi && ranks > 1 => {
+                Some(server().context("`--mpi none` starts each rank of Open MPI alone").or_failed()?)
+            }
+            // These can do without: one rank, and most programs of Python.
+            Mpi::Auto if is_for_open_mpi || launches.iter().any(Launch::is_python) => server().ok(),
+            Mpi::Auto | Mpi::Pmi | Mpi::None => None,
+        };
+        Ok(Connections {
+            pmi: (mpi != Mpi::None).then(|| pmi::Server::new(applications)),
+            pmix,
+            connected: 0,
+            ranks,
+            messages: message::create(ranks).ok(),
+            roster: UnnamedFile::of_length(Environment::ROSTER_LENGTH).ok(),
+        })
     }
 
     /// Lets the child of `command` be the next rank.
     pub(super) fn connect(&mut self, command: &mut Command) -> io::Result<()> {
+        let rank = self.connected;
+        self.connected += 1;
         command.envs(self.roster.as_ref().map(|roster| (Environment::ROSTER, roster.path())));
         command.envs(self.messages.as_ref().map(|messages| (message::MEMORY, messages.path())));
+        if let Some((pmix, _)) = &self.pmix {
+            let is_set = |name: &OsStr| command.get_envs().any(|(set, value)| set == name && value.is_some());
+            let variables: Vec<_> = pmix.variables(rank).filter(|(name, _)| !is_set(name)).collect();
+            command.envs(variables);
+            // The launcher of Open MPI sets them as well, and programs choose a device by them.
+            for (part, number) in
+                [("RANK", rank), ("SIZE", self.ranks), ("LOCAL_RANK", rank), ("LOCAL_SIZE", self.ranks)]
+            {
+                command.env(format!("OMPI_COMM_WORLD_{part}"), number.to_string());
+            }
+        }
         self.pmi.as_mut().map_or(Ok(()), |pmi| pmi.connect(command))
     }
 
     /// Serves the ranks until they end. Returns the failures that the servers find.
     pub(super) fn serve(&mut self) -> Result<Failures, Stop> {
-        let Some(pmi) = self.pmi.take() else { return Ok(Failures::none()) };
+        let (pmi, pmix) = (self.pmi.take(), self.pmix.take());
+        if pmi.is_none() && pmix.is_none() {
+            return Ok(Failures::none());
+        }
         let (reporter, failures) = Failures::reported().or_failed()?;
-        pmi.serve(reporter, say_refused).or_failed()?;
+        if let Some((pmix, events)) = pmix {
+            let say = |rank, call: Call| say_refused(rank, &call.to_string(), call == Call::Spawn);
+            pmix.watch(events, reporter.try_clone().or_failed()?, say).or_failed()?;
+        }
+        if let Some(pmi) = pmi {
+            let say = |rank, call: Refused| say_refused(rank, call.function(), call == Refused::Spawn);
+            pmi.serve(reporter, say).or_failed()?;
+        }
         Ok(failures)
     }
 }
 
 /// Says why a call of MPI has failed.
-fn say_refused(rank: u32, call: Refused) {
-    let why = match call {
-        Refused::Spawn => "a job has as many ranks as it was started with",
-        Refused::Publish | Refused::LookUp | Refused::Unpublish => "there is no name service",
-    };
-    print_message(format_args!("rowlock: {} of rank {rank} was refused: {why}", call.function()));
+fn say_refused(rank: u32, call: &str, spawns: bool) {
+    let why = if spawns { "a job has as many ranks as it was started with" } else { "there is no name service" };
+    print_message(format_args!("rowlock: {call} of rank {rank} was refused: {why}"));
 }
 
 #[cfg(test)]

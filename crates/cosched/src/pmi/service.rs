@@ -110,10 +110,7 @@ impl<S: Fn(u32, Refused)> Service<S> {
                     }
                     self.answer(rank, &answer.to_string());
                 }
-                Ok(Step::Abort(code)) => {
-                    let cause = format!("rank {rank} has called MPI_Abort ({code})");
-                    self.fail(Failure { rank, code: code as u8, cause, is_of_end: false });
-                }
+                Ok(Step::Abort(code)) => self.fail(Failure::abort(rank, code)),
                 Err(violation) => self.fail_because(&violation),
             }
         }

@@ -1,8 +1,8 @@
 //! Failures of ranks that their exit codes do not tell: a service for ranks reports them, from a
 //! thread of its own, to the thread that supervises the ranks.
 //!
-//! The supervision ends only when the reporter has ended, so that the outcome of a job does not
-//! depend on what comes first, the end of a rank or the report about it. The reporter is told when
+//! The supervision ends only when all reporters have ended, so that the outcome of a job does not
+//! depend on what comes first, the end of a rank or the report about it. They are told when
 //! all ranks have ended. A process that survives its rank, and holds a connection, does not delay
 //! that.
 
@@ -23,6 +23,20 @@ pub struct Failure {
     /// Whether the rank has failed by ending. Then this counts once the rank has ended, and only if
     /// its own exit code tells no failure.
     pub is_of_end: bool,
+}
+
+impl Failure {
+    /// The rank has called `MPI_Abort`, with an exit code of which the lowest eight bits count.
+    pub fn abort(rank: u32, code: i32) -> Failure {
+        let cause = format!("rank {rank} has called MPI_Abort ({code})");
+        Failure { rank, code: code as u8, cause, is_of_end: false }
+    }
+
+    /// The rank has ended without a call of `MPI_Finalize`.
+    pub fn not_finalized(rank: u32) -> Failure {
+        let cause = format!("rank {rank} has ended without MPI_Finalize");
+        Failure { rank, code: 1, cause, is_of_end: true }
+    }
 }
 
 /// Reports failures. The supervision of the ranks lasts as long as this exists.
@@ -47,7 +61,7 @@ impl Failures {
         Failures { reports: channel().1, received: Vec::new(), are_running: None }
     }
 
-    /// The failures of one reporter.
+    /// The failures of one reporter, and of those that are cloned from it.
     ///
     /// # Errors
     /// If there is no descriptor left.
@@ -67,7 +81,7 @@ impl Failures {
         }
     }
 
-    /// Tells the reporter that all ranks have ended.
+    /// Tells the reporters that all ranks have ended.
     pub(super) fn end(&mut self) {
         self.are_running = None;
     }
@@ -86,6 +100,14 @@ impl Reporter {
         // It fails if nothing supervises the ranks any more.
         let _ = self.reports.as_ref().map(|reports| reports.send(failure));
         wake();
+    }
+
+    /// Another reporter of the same failures.
+    ///
+    /// # Errors
+    /// If there is no descriptor left.
+    pub fn try_clone(&self) -> io::Result<Reporter> {
+        Ok(Reporter { reports: self.reports.clone(), end: self.end.try_clone()? })
     }
 
     /// A pipe that ends when all ranks have ended.

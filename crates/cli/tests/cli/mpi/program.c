@@ -23,7 +23,7 @@ static void call_for_more(void) {
     char port[MPI_MAX_PORT_NAME] = "port";
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    int spawned = MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &others, MPI_ERRCODES_IGNORE);
+    int spawned = MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &others, MPI_ERRCODES_IGNORE);
     int published = MPI_Publish_name("service", MPI_INFO_NULL, port);
     int found = MPI_Lookup_name("service", MPI_INFO_NULL, port);
     if (rank == 0) printf("spawned %d published %d found %d\n", !spawned, !published, !found);
