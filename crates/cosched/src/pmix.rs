@@ -1,12 +1,12 @@
 //! The PMIx server of a job: by it, programs of Open MPI learn of each other.
 //!
-//! libpmix starts threads, opens sockets and may fail in ways of its own, so the server is a process
-//! beside the ranks: this program again, with a hidden argument ([`serve_if_asked`]). `protocol` is
-//! what both tell each other. It ends when its standard input does, so with this process, and it has
-//! a keeper (`sys::containment`) if it does not.
+//! libpmix starts threads, opens sockets and may fail in ways of its own, so the server is a
+//! process beside the ranks: this program again, with a hidden argument ([`serve_if_asked`]).
+//! `protocol` is what both tell each other. It ends when its standard input does, so with this
+//! process, and it has a keeper (`sys::containment`) if it does not.
 //!
-//! All files of the library, of the ranks and of the launchers that they may call are in a folder in
-//! memory, which is removed at the end, however that comes. `environment` tells the ranks.
+//! All files of the library, of the ranks and of the launchers that they may call are in a folder
+//! in memory, which is removed at the end, however that comes. `environment` tells the ranks.
 
 mod environment;
 mod process;
@@ -114,8 +114,8 @@ impl Server {
         }
     }
 
-    /// The variables that a rank gets, with their values. They replace those of other launchers, but
-    /// none that the user has set.
+    /// The variables that a rank gets, with their values. They replace those of other launchers,
+    /// but none that the user has set.
     pub fn variables(&self, rank: u32) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         let variables = self.variables.get(rank as usize).into_iter().flatten();
         variables.map(|(name, value): &(OsString, OsString)| (name.as_os_str(), value.as_os_str()))

@@ -3,8 +3,6 @@
 use std::thread;
 
 use policy::waiting::WaitingRule;
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use wait::Waiting;
 
 use crate::{Communicator, MessageError, Source, Tag, Tested};
@@ -258,64 +256,5 @@ fn threads_of_a_rank_send_and_receive_at_the_same_time() {
                 });
             }
         });
-    });
-}
-
-/// How a message must arrive: from whom, and as which one of its tag.
-fn check(own: &Communicator, source: u32, tag: u32, values: &[u64], next: &mut [u64]) {
-    let [number, sum, rest @ ..] = values else { panic!("{values:?}") };
-    let expected = &mut next[(source * 4 + tag) as usize];
-    assert_eq!(*number, *expected, "rank {} of rank {source} with tag {tag}", own.rank());
-    *expected += 1;
-    assert_eq!(*sum, rest.iter().fold(*number, |sum, value| sum.rotate_left(7) ^ value));
-}
-
-#[test]
-fn random_messages_between_eight_ranks_are_neither_lost_nor_doubled_nor_torn() {
-    const RANKS: u32 = 8;
-    const MESSAGES: u32 = 4_000;
-    run(RANKS, |own| {
-        let mut draws = Xoshiro256PlusPlus::seed_from_u64(own.rank().into());
-        let mut counts = vec![0_u64; 4 * RANKS as usize];
-        let mut next = vec![0_u64; 4 * RANKS as usize];
-        // How many come from each rank is known from the same draws.
-        let mut to_send: Vec<(u32, u32, usize)> = Vec::new();
-        for _ in 0..MESSAGES {
-            let length = match draws.next_u32() % 64 {
-                0 => 5_000,
-                1..16 => draws.next_u32() as usize % 300,
-                _ => draws.next_u32() as usize % 8,
-            };
-            to_send.push((draws.next_u32() % RANKS, draws.next_u32() % 4, length));
-        }
-        let mut expected = vec![0_u64; RANKS as usize];
-        to_send.iter().for_each(|&(to, ..)| expected[to as usize] += 1);
-        let mut left: u64 = own.all_to_all(&expected).unwrap().iter().sum();
-        let mut sends = Vec::new();
-        for (to, tag, length) in to_send {
-            let number = counts[(to * 4 + tag) as usize];
-            counts[(to * 4 + tag) as usize] += 1;
-            let rest: Vec<u64> = (0..length).map(|_| draws.next_u64()).collect();
-            let sum = rest.iter().fold(number, |sum, value| sum.rotate_left(7) ^ value);
-            let values = [&[number, sum], &rest[..]].concat();
-            match draws.next_u32() % 4 {
-                0 => sends.push(own.begin_send(to, tag, &values).unwrap()),
-                _ => own.send(to, tag, &values).unwrap(),
-            }
-            while let Some(status) = own.try_probe(Source::Any, Tag::Any).unwrap() {
-                let (_, values) = own.receive_vec(status.source, status.tag).unwrap();
-                check(&own, status.source, status.tag, &values, &mut next);
-                left -= 1;
-            }
-        }
-        let mut buffer = [0; 5_002];
-        while left > 0 {
-            let status = own.receive(Source::Any, Tag::Any, &mut buffer).unwrap();
-            check(&own, status.source, status.tag, &buffer[..status.bytes / 8], &mut next);
-            left -= 1;
-        }
-        sends.into_iter().for_each(|send| send.wait().unwrap());
-        own.barrier().unwrap();
-        assert_eq!(own.try_probe(Source::Any, Tag::Any).unwrap(), None);
     });
 }

@@ -1,4 +1,5 @@
-//! Attributes as the library takes them: an array of keys and values, with the memory of the values.
+//! Attributes as the library takes them: an array of keys and values, with the memory of the
+//! values.
 
 use std::ffi::{CStr, CString, c_char};
 

@@ -27,7 +27,8 @@ pub(crate) fn set_listener(listener: Listener) -> bool {
     LISTENER.set(listener).is_ok()
 }
 
-/// The ranks that have connected, and have neither said that they are done nor been told of as lost.
+/// The ranks that have connected, and have neither said that they are done nor been told of as
+/// lost.
 static PRESENT: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 fn present() -> MutexGuard<'static, BTreeSet<u32>> {

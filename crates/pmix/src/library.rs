@@ -125,8 +125,8 @@ impl Library {
     fn check(handle: Handle, path: String) -> Result<Library, LoadError> {
         let missing = |path| move |function| LoadError::Function { path, function };
         const GET_VERSION: &str = "PMIx_Get_version";
-        // SAFETY: a function of this name has this type in all versions of libpmix since the second,
-        // and no other library has one. It returns a string that never changes.
+        // SAFETY: a function of this name has this type in all versions of libpmix since the
+        // second, and no other library has one. It returns a string that never changes.
         let version = unsafe {
             let get_version: GetVersion =
                 handle.function(GET_VERSION).ok_or(GET_VERSION).map_err(missing(path.clone()))?;
@@ -217,8 +217,9 @@ impl Handle {
     /// Loads it. The error is the text of the loader.
     fn open(name: OsString) -> Result<Handle, String> {
         let name = CString::new(name.into_vec()).map_err(|why| why.to_string())?;
-        // SAFETY: the initializers of a library run, which the user trusts: it is one of the system,
-        // or one that he has named. The error is a string until the next call on this thread.
+        // SAFETY: the initializers of a library run, which the user trusts: it is one of the
+        // system, or one that he has named. The error is a string until the next call on this
+        // thread.
         unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
             NonNull::new(handle).map(Handle).ok_or_else(|| match libc::dlerror() {

@@ -26,8 +26,8 @@ const MOST_RANKS: usize = 0xFFFF;
 /// A job to serve.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The name of the job. No other job on this machine has it at the same time, and only a process
-    /// that may use the server knows it.
+    /// The name of the job. No other job on this machine has it at the same time, and only a
+    /// process that may use the server knows it.
     pub name: &'a str,
     /// The number of the application that each rank executes, from 0.
     pub applications: &'a [u32],

@@ -72,8 +72,8 @@ pub(crate) struct Prun {
     #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = waiting)]
     pub(crate) wait: Wait,
     /// How the ranks of an MPI program find each other: pmi (PMI-1, as MPICH), pmix (also by PMIx,
-    /// as Open MPI), none (the variables of an outer launcher stay), or auto (pmix for programs that
-    /// are linked to Open MPI and for Python, and else pmi)
+    /// as Open MPI), none (the variables of an outer launcher stay), or auto (pmix for programs
+    /// that are linked to Open MPI and for Python, and else pmi)
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) mpi: Mpi,
     /// Whether each rank is bound to the CPUs of its cores

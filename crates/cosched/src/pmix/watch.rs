@@ -1,5 +1,5 @@
-//! Two threads watch the server of a job: one ends it when all ranks have ended, and one reads what it
-//! learns about them until then.
+//! Two threads watch the server of a job: one ends it when all ranks have ended, and one reads what
+//! it learns about them until then.
 
 use std::io;
 use std::sync::Arc;
