@@ -80,6 +80,7 @@ fn exchange_as(seed: u64, own: &Communicator) {
 }
 
 #[test]
+#[expect(clippy::redundant_closure, reason = "the closure names this test in a replay")]
 fn random_messages_are_neither_lost_nor_doubled_nor_torn() {
     testing::for_each_seed(16, |seed| exchange(seed));
 }
