@@ -1,5 +1,6 @@
 //! Ranks as processes: a test starts its own program once for each rank.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
+#![allow(clippy::print_stdout, reason = "a rank tells the test how far it is")]
 
 use std::process::Command;
 use std::time::Duration;
