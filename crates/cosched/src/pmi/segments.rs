@@ -38,6 +38,9 @@ pub(super) fn told_by(value: &str) -> Option<String> {
 /// Removes these files, of ranks that have ended.
 pub(super) fn remove(names: &[String]) {
     let Ok(folder) = Folder::open(Path::new(FOLDER)) else { return };
+    if cfg!(rowlock_canary = "memory-of-ranks-stays") {
+        return;
+    }
     // Most of them are gone.
     names.iter().filter(|name| is_own(&folder, name)).for_each(|name| drop(folder.remove(name.as_str())));
 }
