@@ -32,7 +32,7 @@ pub use objects::thread_slots;
 pub use objects::{barrier, condvar, event, latch, mutex, parker, rwlock, semaphore, word};
 pub use policy::waiting::{Costs, ParseRuleError, WaitingRule};
 #[cfg(not(loom))]
-pub use protocol::external;
+pub use protocol::{external, process_slot};
 #[doc(hidden)] // Only its loom model uses it.
 pub use protocol::robust;
 pub use protocol::spinning_waiters;
