@@ -29,39 +29,37 @@ use policy::Instant;
 
 use crate::sync::{self, AtomicU64};
 
-/// The words of a bell, in one cache line.
-const RINGS: usize = 0;
-const SLEEPERS: usize = 1;
-/// Their number.
-pub(crate) const WORDS: usize = 2;
-
-/// A bell in these words, which are zero at first.
+/// A bell: the numbers of rings and of sleepers, in one cache line.
 #[derive(Clone, Copy)]
-pub(crate) struct Bell<'a>(&'a [AtomicU64; WORDS]);
+pub(crate) struct Bell<'a> {
+    rings: &'a AtomicU64,
+    sleepers: &'a AtomicU64,
+}
 
 impl<'a> Bell<'a> {
-    pub(crate) fn new(words: &'a [AtomicU64; WORDS]) -> Bell<'a> {
-        Bell(words)
+    /// A bell in the first two words, which are zero at first.
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Bell<'a> {
+        Bell { rings: &words[0], sleepers: &words[1] }
     }
 
     /// Wakes all that sleep, after a change. Not before the caller has made it visible.
     #[inline]
     pub(crate) fn ring(self) {
         sync::fence(SeqCst);
-        if self.0[SLEEPERS].load(Relaxed) != 0 {
-            self.0[RINGS].fetch_add(1, Release);
-            sync::wake_on(&self.0[RINGS]);
+        if self.sleepers.load(Relaxed) != 0 {
+            self.rings.fetch_add(1, Release);
+            sync::wake_on(self.rings);
         }
     }
 
     /// Sleeps until a ring or the deadline, unless the awaited change `has_come`. May return early.
     pub(crate) fn sleep(self, deadline: Option<Instant>, has_come: impl FnOnce() -> bool) {
-        self.0[SLEEPERS].fetch_add(1, Relaxed);
-        let rings = self.0[RINGS].load(Acquire);
+        self.sleepers.fetch_add(1, Relaxed);
+        let rings = self.rings.load(Acquire);
         sync::fence(SeqCst);
         if !has_come() {
-            sync::sleep_on(&self.0[RINGS], rings, deadline);
+            sync::sleep_on(self.rings, rings, deadline);
         }
-        self.0[SLEEPERS].fetch_sub(1, Relaxed);
+        self.sleepers.fetch_sub(1, Relaxed);
     }
 }

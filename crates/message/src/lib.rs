@@ -1,8 +1,43 @@
 //! messages
-#![allow(dead_code)]
 #![cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 
 mod bell;
+#[cfg(not(loom))]
+mod collective;
+#[cfg(not(loom))]
+mod communicator;
+#[cfg(not(loom))]
+#[allow(unsafe_code)] // Views integers and floats as bytes.
+mod element;
+#[cfg(not(loom))]
+mod endpoint;
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod join;
+#[cfg(not(loom))]
+mod matching;
+#[cfg(not(loom))]
+pub mod memory;
+#[cfg(not(loom))]
+mod operation;
 mod record;
+#[cfg(not(loom))]
+mod request;
 mod ring;
+#[cfg(not(loom))]
+mod sending;
+#[cfg(not(loom))]
+mod split;
 mod sync;
+
+#[cfg(not(loom))]
+pub use {
+    communicator::{Communicator, Source, Status, Tag},
+    element::Element,
+    error::{Error, JoinError},
+    join::{environment, join, join_named, threads},
+    request::{ReceiveRequest, SendRequest},
+};

@@ -171,9 +171,9 @@ impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
     }
 
     /// Withdraws announced messages up to this number. What the caller does later to their memory
-    /// is seen by no reader that does not see this.
+    /// is seen by no reader that does not see this. A reader that sees this sees all records so far.
     pub(crate) fn withdraw(&self, number: u64) {
-        self.lines.words[WITHDRAWN].store(number, Relaxed);
+        self.lines.words[WITHDRAWN].store(number, Release);
         crate::sync::fence(Release);
     }
 }
@@ -241,7 +241,7 @@ impl<M: Deref<Target = [AtomicU64]>> Reader<M> {
     /// Whether the writer has withdrawn this announced message. The caller has read its content.
     pub(crate) fn is_withdrawn(&self, number: u64) -> bool {
         crate::sync::fence(Acquire);
-        number <= self.lines.words[WITHDRAWN].load(Relaxed)
+        number <= self.lines.words[WITHDRAWN].load(Acquire)
     }
 }
 

@@ -7,8 +7,8 @@ pub(crate) use self::world::*;
 
 #[cfg(not(loom))]
 mod world {
-    use std::time::Duration;
     pub(crate) use std::sync::atomic::{AtomicU64, fence};
+    use std::time::Duration;
 
     use policy::Instant;
     use sys::futex::{self, Scope};

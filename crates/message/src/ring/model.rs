@@ -6,14 +6,14 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::bell::{self, Bell};
+use crate::bell::Bell;
 use crate::record::Kind;
 
 /// A ring of the smallest size, the bells of its writer and its reader, and a word that tells that
 /// the writer has left.
 struct Memory {
     words: [AtomicU64; words(4)],
-    bells: [[AtomicU64; bell::WORDS]; 2],
+    bells: [[AtomicU64; 2]; 2],
     left: AtomicU64,
 }
 
@@ -80,9 +80,7 @@ fn read(memory: &Arc<Memory>) -> Vec<u64> {
                 numbers.push(header.word);
             }
             None if has_left => return numbers,
-            None => own.sleep(None, || {
-                reader.next().unwrap().is_some() || memory.left.load(Acquire) != 0
-            }),
+            None => own.sleep(None, || reader.next().unwrap().is_some() || memory.left.load(Acquire) != 0),
         }
     }
 }

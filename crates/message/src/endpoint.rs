@@ -1,0 +1,262 @@
+//! A rank's end of all communication: memory, engine, and how its threads wait.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use policy::Instant;
+use policy::waiting::Waiter;
+use wait::external::{Awaited, ExternalObject};
+use wait::process_slot::Claimant;
+use wait::{Counters, Statistics, Waiting};
+
+use crate::engine::Engine;
+use crate::error::{Error, JoinError};
+use crate::matching::Ticket;
+use crate::memory::Memory;
+
+/// After so many polls of one wait, and before it sleeps, long messages are fetched that no receive
+/// has asked for. Most waits are over by then, and what they wait for is copied only once.
+const PATIENCE: u32 = 1_000;
+
+/// What a call does, step by step.
+pub(crate) trait Operation {
+    /// Goes on as far as possible. Returns whether it is complete.
+    fn step(&mut self, engine: &mut Engine) -> Result<bool, Error>;
+
+    /// The rank whose end makes it impossible. `None` if any rank may complete it.
+    fn awaited(&self) -> Option<u32>;
+
+    /// The receive that reads its long message itself.
+    fn ticket(&self) -> Option<Ticket> {
+        None
+    }
+
+    /// Gives up, after an error.
+    fn abandon(&mut self, _engine: &mut Engine) {}
+}
+
+/// A rank of a job, in this process.
+pub(crate) struct Endpoint {
+    memory: Arc<Memory>,
+    pub(crate) rank: u32,
+    claimant: Claimant,
+    engine: Mutex<Engine>,
+    waiting: Waiting,
+    /// The rule's memory of earlier waits, unless a wait uses it.
+    waiter: Mutex<Option<Waiter>>,
+    waits: AtomicU64,
+    counters: Counters,
+    /// The number of contexts that this rank has chosen for communicators.
+    pub(crate) contexts: AtomicU64,
+}
+
+impl Endpoint {
+    /// Joins the job as this rank, once.
+    pub(crate) fn join(memory: Arc<Memory>, rank: u32, waiting: Waiting) -> Result<Endpoint, JoinError> {
+        if rank >= memory.ranks() {
+            return Err(JoinError::NoSuchRank { rank, ranks: memory.ranks() });
+        }
+        let claimant = memory.own_process();
+        if !memory.process(rank).claim(claimant) {
+            return Err(JoinError::Joined { rank });
+        }
+        Ok(Endpoint {
+            engine: Mutex::new(Engine::new(memory.clone(), rank)),
+            memory,
+            rank,
+            claimant,
+            waiting,
+            waiter: Mutex::new(Some(ExternalObject::waiter(&waiting))),
+            waits: AtomicU64::new(0),
+            counters: Counters::new(),
+            contexts: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn ranks(&self) -> u32 {
+        self.memory.ranks()
+    }
+
+    /// The counts of all waits of this rank so far.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut sum = Statistics { waits: self.waits.load(Relaxed), ..Statistics::default() };
+        self.counters.add_to(&mut sum);
+        sum
+    }
+
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on with an operation once. Returns whether it is complete.
+    pub(crate) fn try_run(&self, operation: &mut impl Operation) -> Result<bool, Error> {
+        step(&mut self.engine(), operation)
+    }
+
+    /// Waits by the rule until an operation is complete.
+    pub(crate) fn run(&self, operation: &mut impl Operation) -> Result<(), Error> {
+        match self.try_run(operation) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.wait(operation),
+            Err(why) => Err(why),
+        }
+        .inspect_err(|_| operation.abandon(&mut self.engine()))
+    }
+
+    #[cold]
+    fn wait(&self, operation: &mut impl Operation) -> Result<(), Error> {
+        self.waits.fetch_add(1, Relaxed);
+        let awaited = operation.awaited();
+        let end = Cell::new(None);
+        let is_possible = || {
+            end.set(self.end_of(awaited));
+            end.get().is_none()
+        };
+        let object = ExternalObject {
+            state: self.memory.team_state(),
+            counters: &self.counters,
+            waiting: self.waiting,
+            threads: self.memory.ranks(),
+        };
+        let kept = || self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let mut waiter = kept().take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
+            let mut wait = OperationWait { endpoint: self, operation, polls: 0, result: None };
+            object.wait_while_possible(&is_possible, &mut waiter, &mut wait);
+            let result = wait.result;
+            *kept() = Some(waiter);
+            if let Some(result) = result {
+                return result;
+            }
+            // What the other ranks did before their end counts.
+            if self.try_run(operation)? {
+                return Ok(());
+            }
+            match end.take() {
+                Some(End::Lost { rank, pid }) => return Err(Error::Lost { rank, pid }),
+                Some(End::Left { rank }) => return Err(Error::Left { rank }),
+                None => {}
+            }
+        }
+    }
+
+    /// The reason why a wait for a rank, or for any, is in vain.
+    fn end_of(&self, awaited: Option<u32>) -> Option<End> {
+        if let Some((rank, pid)) = self.memory.lost() {
+            return Some(End::Lost { rank, pid });
+        }
+        let has_left = |&rank: &u32| self.memory.process(rank).is_retired();
+        match awaited {
+            Some(rank) => has_left(&rank).then_some(End::Left { rank }),
+            None => {
+                let mut others = (0..self.ranks()).filter(|&rank| rank != self.rank);
+                let last = others.clone().next_back()?;
+                others.all(|rank| has_left(&rank)).then_some(End::Left { rank: last })
+            }
+        }
+    }
+}
+
+/// The end of a rank.
+#[derive(Clone, Copy)]
+enum End {
+    Lost { rank: u32, pid: u32 },
+    Left { rank: u32 },
+}
+
+fn step(engine: &mut Engine, operation: &mut impl Operation) -> Result<bool, Error> {
+    let result = operation.step(engine);
+    engine.tell_news();
+    result
+}
+
+/// Waits for an operation.
+struct OperationWait<'a, O> {
+    endpoint: &'a Endpoint,
+    operation: &'a mut O,
+    polls: u32,
+    result: Option<Result<(), Error>>,
+}
+
+impl<O: Operation> OperationWait<'_, O> {
+    /// Returns whether the operation is complete or has failed.
+    fn step(&mut self, engine: &mut Engine) -> bool {
+        self.polls = self.polls.saturating_add(1);
+        let mut result = step(engine, self.operation);
+        if let (Ok(false), true) = (&result, self.polls >= PATIENCE) {
+            result = engine.fetch(self.operation.ticket()).map(|()| false);
+            engine.tell_news();
+        }
+        self.result = match result {
+            Ok(false) => return false,
+            Ok(true) => Some(Ok(())),
+            Err(why) => Some(Err(why)),
+        };
+        true
+    }
+}
+
+impl<O: Operation> Awaited for OperationWait<'_, O> {
+    fn poll(&mut self) -> bool {
+        if self.result.is_some() {
+            return true;
+        }
+        let endpoint = self.endpoint;
+        match endpoint.engine.try_lock() {
+            Ok(mut engine) => self.step(&mut engine),
+            Err(TryLockError::Poisoned(engine)) => self.step(&mut engine.into_inner()),
+            // Another thread of this rank makes progress.
+            Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) {
+        let endpoint = self.endpoint;
+        self.polls = self.polls.max(PATIENCE);
+        endpoint.memory.bell(endpoint.rank).sleep(deadline, || self.step(&mut endpoint.engine()));
+    }
+}
+
+/// Writes all that waits for room.
+struct Flush(u32);
+
+impl Operation for Flush {
+    fn step(&mut self, engine: &mut Engine) -> Result<bool, Error> {
+        engine.progress(None)?;
+        Ok(engine.first_queued().inspect(|&rank| self.0 = rank).is_none())
+    }
+
+    fn awaited(&self) -> Option<u32> {
+        Some(self.0)
+    }
+}
+
+/// Leaves the job.
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let process = self.memory.process(self.rank);
+        if std::thread::panicking() {
+            self.engine().withdraw();
+            return process.abandon(self.claimant);
+        }
+        // A rank may wait for an answer that has no room yet. If it ends instead, so does this.
+        let mut flush = Flush(self.rank);
+        while let Ok(false) = self.try_run(&mut flush) {
+            if self.run(&mut flush).is_err() {
+                break;
+            }
+        }
+        self.engine().withdraw();
+        process.retire(self.claimant);
+        (0..self.ranks()).for_each(|rank| self.memory.bell(rank).ring());
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("rank", &self.rank).field("ranks", &self.ranks()).finish_non_exhaustive()
+    }
+}
