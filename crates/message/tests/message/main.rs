@@ -6,6 +6,7 @@ mod collective;
 mod errors;
 mod mixed;
 mod point_to_point;
+mod traffic;
 
 use rowlock_message::Communicator;
 use wait::Waiting;

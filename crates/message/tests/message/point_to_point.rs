@@ -201,7 +201,7 @@ fn threads_of_a_rank_send_and_receive_at_the_same_time() {
                     world.send(other, tag, &values(LONG, tag.into())).unwrap();
                 });
                 scope.spawn(move || {
-                    let mut received = [0; 40];
+                    let mut received = [0_u64; 40];
                     for number in 0..300 {
                         world.receive(other, tag, &mut received).unwrap();
                         assert_eq!(received, [number; 40]);
@@ -227,7 +227,7 @@ fn a_message_that_does_not_fit_is_kept() {
         assert_eq!(short, Error::TooShort { rank: 0, tag: 5, length: 3, room: 2 });
         let other = world.receive(0, 5, &mut [0_u16; 2]).unwrap_err();
         assert_eq!(other, Error::OtherType { rank: 0, tag: 5, length: 3, size: 2 });
-        let mut received = [0; 3];
+        let mut received = [0_u8; 3];
         for expected in [[1, 2, 3], [4, 2, 3]] {
             world.receive(0, 5, &mut received).unwrap();
             assert_eq!(received, expected);
