@@ -1,4 +1,4 @@
-//! messages
+#![cfg_attr(not(loom), doc = include_str!("../README.md"))]
 #![cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 
 mod bell;
@@ -40,4 +40,5 @@ pub use {
     error::{Error, JoinError},
     join::{environment, join, join_named, threads},
     request::{ReceiveRequest, SendRequest},
+    wait::Waiting,
 };

@@ -8,8 +8,8 @@
 //! from both of its ranks before their first access. So a full file system is an error and not a
 //! SIGBUS. Which rings have been used is told by a bit for each writer in the slot of the reader.
 //!
-//! The memory consists of atomic integers only, and its content is never trusted: see
-//! [`ring`](crate::ring). Sizes are checked once against the length of the file, and copied.
+//! The memory consists of atomic integers only, and its content is never trusted: see the module
+//! `ring`. Sizes are checked once against the length of the file, and copied.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -58,7 +58,11 @@ impl Rank {
 
 /// Starts a job as `prun` does. Each rank does what `part` says.
 pub(crate) fn start(ranks: u32, part: impl Fn(u32) -> String) -> (UnnamedFile, Vec<Rank>) {
-    let file = memory::create(ranks).unwrap();
+    start_in(memory::create(ranks).unwrap(), ranks, part)
+}
+
+/// As [`start`], in this memory.
+pub(crate) fn start_in(file: UnnamedFile, ranks: u32, part: impl Fn(u32) -> String) -> (UnnamedFile, Vec<Rank>) {
     let start = |rank: u32| {
         let variables = [
             (environment::RANK, rank.to_string()),
