@@ -315,6 +315,6 @@ impl<'c> Posted<'c> {
 
 impl Drop for Posted<'_> {
     fn drop(&mut self) {
-        self.endpoint.engine().matching.give_back(self.ticket);
+        self.endpoint.engine().give_back(self.ticket);
     }
 }

@@ -29,6 +29,9 @@ use crate::sending::{Answer, Outgoing, Payload, Sending};
 /// there is memory for all of it.
 const PIECE: usize = 1 << 20;
 
+/// How many records of one ring are taken before those of the others.
+const MOST_RECORDS: u32 = 1_000;
+
 /// Where the content of a message that has arrived is.
 #[derive(Debug)]
 pub(crate) enum Body {
@@ -90,6 +93,8 @@ pub(crate) struct Engine {
     outgoing: Vec<Option<Outgoing>>,
     /// By rank.
     queues: Vec<VecDeque<Queued>>,
+    /// Chooses the ring that comes first.
+    turn: usize,
     /// The number of messages whose content is in the memory of the sender.
     remote: usize,
     /// Whether there is news for other threads of this rank.
@@ -112,6 +117,7 @@ impl Engine {
             incoming: Vec::new(),
             outgoing: (0..ranks).map(|_| None).collect(),
             queues: (0..ranks).map(|_| VecDeque::new()).collect(),
+            turn: 0,
             remote: 0,
             has_news: false,
         }
@@ -120,8 +126,11 @@ impl Engine {
     /// Takes what has arrived, until the want has its message, and writes what waits for room.
     pub(crate) fn progress(&mut self, mut want: Option<&mut Want<'_>>) -> Result<(), Error> {
         self.find_writers()?;
-        for at in 0..self.incoming.len() {
-            self.take(at, &mut want)?;
+        // Each ring comes first in turn.
+        let count = self.incoming.len();
+        self.turn = self.turn.wrapping_add(1);
+        for at in 0..count {
+            self.take((self.turn + at) % count, &mut want)?;
         }
         for rank in 0..self.queues.len() {
             if !self.queues[rank].is_empty() {
@@ -136,11 +145,10 @@ impl Engine {
 
     /// Opens the rings of ranks that have written to this one for the first time.
     fn find_writers(&mut self) -> Result<(), Error> {
-        let count: u32 = self.memory.writers(self.rank).iter().map(|word| word.count_ones()).sum();
-        if count as usize == self.incoming.len() {
+        let writers = self.memory.writers(self.rank);
+        if writers.iter().map(|word| word.count_ones() as usize).sum::<usize>() == self.incoming.len() {
             return Ok(());
         }
-        let writers = self.memory.writers(self.rank);
         for rank in 0..self.memory.ranks() {
             let has_written = writers[rank as usize / 64] >> (rank % 64) & 1 != 0;
             if has_written && self.incoming.iter().all(|incoming| incoming.rank != rank) {
@@ -151,12 +159,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the records of one ring until it is empty or the want has its message.
+    /// Takes the records of one ring until it is empty or the want has its message. Not more than
+    /// [`MOST_RECORDS`], so that a rank that sends without end does not keep others from it.
     fn take(&mut self, at: usize, want: &mut Option<&mut Want<'_>>) -> Result<(), Error> {
         let mut has_freed = false;
         let rank = self.incoming[at].rank;
         let damaged = |what| Error::Damaged { rank, what };
+        let mut records = 0;
         while want.as_ref().is_none_or(|want| want.got.is_none()) {
+            if records == MOST_RECORDS {
+                // A caller that would sleep looks again.
+                self.has_news = true;
+                break;
+            }
+            records += 1;
             let next = self.incoming[at].reader.next();
             let Some(header) = next.map_err(|Nonsense| damaged("it has written no record"))? else { break };
             self.accept(at, &header, want).map_err(damaged)?;
@@ -336,6 +352,13 @@ impl Engine {
     fn answer(&mut self, rank: u32, answer: Answer, number: u64) -> Result<(), Error> {
         self.queues[rank as usize].push_back(Queued::Answer(answer, number));
         self.flush(rank)
+    }
+
+    /// Gives a ticket back, whose message may be for another thread then.
+    pub(crate) fn give_back(&mut self, ticket: Ticket) {
+        self.matching.give_back(ticket);
+        self.has_news = true;
+        self.tell_news();
     }
 
     /// Fetches the content of long messages that no receive has asked for, except for this one.

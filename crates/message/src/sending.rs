@@ -58,6 +58,8 @@ pub(crate) struct Outgoing {
     longest: usize,
     /// The number of announced messages so far.
     announced: u64,
+    /// Those up to this number have been withdrawn.
+    withdrawn: u64,
     /// Those whose content the reader has yet to read, and what it has answered.
     answers: Vec<(u64, Option<Answer>)>,
     /// Whether the reader may read memory of this process. It may, until it refuses.
@@ -75,7 +77,16 @@ pub(crate) enum Answer {
 
 impl Outgoing {
     pub(crate) fn new(rank: u32, writer: Writer<RingWords>, longest: usize) -> Outgoing {
-        Outgoing { rank, writer, longest, announced: 0, answers: Vec::new(), can_read: true, is_to_ring: false }
+        Outgoing {
+            rank,
+            writer,
+            longest,
+            announced: 0,
+            withdrawn: 0,
+            answers: Vec::new(),
+            can_read: true,
+            is_to_ring: false,
+        }
     }
 
     /// Writes a record, if there is room.
@@ -102,7 +113,8 @@ impl Outgoing {
 
     /// Withdraws all announced messages.
     pub(crate) fn withdraw(&mut self) {
-        self.writer.withdraw(self.announced);
+        self.withdrawn = self.announced;
+        self.writer.withdraw(self.withdrawn);
         self.answers.clear();
     }
 
@@ -122,11 +134,15 @@ impl Outgoing {
         Ok(Some(Stage::Announced(number)))
     }
 
+    /// Whether a message may go on. It has been withdrawn if another one has failed.
+    fn check(&self, number: u64) -> Result<(), Error> {
+        if number > self.withdrawn { Ok(()) } else { Err(Error::GivenUp { rank: self.rank }) }
+    }
+
     /// The reader's answer, once.
     fn take_answer(&mut self, number: u64) -> Result<Option<Answer>, Error> {
-        // All have been withdrawn if another sending has failed.
-        let at = self.answers.iter().position(|&(announced, _)| announced == number);
-        let at = at.ok_or(Error::GivenUp { rank: self.rank })?;
+        self.check(number)?;
+        let Some(at) = self.answers.iter().position(|&(announced, _)| announced == number) else { return Ok(None) };
         let answer = self.answers[at].1;
         if answer.is_some() {
             self.answers.swap_remove(at);
@@ -166,6 +182,7 @@ impl<P: Payload> Sending<P> {
                     Some(Answer::Refused) => Stage::Parts(number, 0),
                 },
                 Stage::Parts(number, sent) => {
+                    to.check(number)?;
                     let rest = &self.payload.bytes()[sent..];
                     let part = &rest[..rest.len().min(to.longest)];
                     if !to.write(self.header(Kind::Part, number, part.len()), part)? {

@@ -34,7 +34,8 @@ impl Traffic {
         let (to, tag) = (self.below(RANKS), self.below(TAGS));
         let number = self.sent[to as usize][tag as usize];
         self.sent[to as usize][tag as usize] += 1;
-        let length = LENGTHS[self.below(LENGTHS.len() as u32) as usize];
+        let [one, other] = [(); 2].map(|()| self.below(LENGTHS.len() as u32) as usize);
+        let length = LENGTHS[one.min(other)];
         let content = (0..self.below(length as u32)).map(|_| self.random.next_u64());
         let content: Vec<u64> = content.collect();
         let head = [world.rank().into(), to.into(), tag.into(), number, checksum(&content)];
@@ -73,9 +74,8 @@ pub(crate) fn exchange(world: &Communicator, seed: u64, messages: u32) {
     };
     for _ in 0..messages {
         traffic.send(world);
-        if traffic.below(2) == 0 {
-            traffic.receive(world);
-        }
+        // A bit more than is sent.
+        while traffic.below(5) < 3 && traffic.receive(world) {}
     }
     // All learn how many messages come to them.
     let mut expected = [0; (RANKS * TAGS) as usize];
