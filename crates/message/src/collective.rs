@@ -8,8 +8,9 @@
 //! The order in which values are combined depends only on the number of ranks: floats give the same
 //! sums each time.
 
+use sys::elements::Element;
+
 use crate::communicator::{Communicator, Source, Status, Tag, Talk};
-use crate::element::Element;
 use crate::error::Error;
 
 /// The kind of a call.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use sys::elements::{self, Element};
 use wait::Statistics;
 
-use crate::element::{self, Element};
 use crate::endpoint::Endpoint;
 use crate::engine::{Delivery, Engine, Want};
 use crate::error::Error;
@@ -121,7 +121,7 @@ impl Communicator {
     }
 
     pub(crate) fn send_by<T: Element>(&self, talk: Talk, to: u32, tag: u32, values: &[T]) -> Result<(), Error> {
-        let sending = self.sending(talk, tag, element::bytes(values));
+        let sending = self.sending(talk, tag, elements::bytes(values));
         self.endpoint.run(&mut Send::new(self.member(to)?, sending))
     }
 
@@ -172,7 +172,7 @@ impl Communicator {
         (to, sent_tag, sent): (u32, u32, &[T]),
         (from, tag, values): (Source, Tag, &mut [U]),
     ) -> Result<Status, Error> {
-        let send = Send::new(self.member(to)?, self.sending(talk, sent_tag, element::bytes(sent)));
+        let send = Send::new(self.member(to)?, self.sending(talk, sent_tag, elements::bytes(sent)));
         let pattern = self.pattern(talk, from, tag)?;
         let posted = Posted::new(&self.endpoint, pattern);
         let mut exchange = Exchange { send, receive: posted.receive(values) };
@@ -280,7 +280,7 @@ pub(crate) struct Owned<T>(pub(crate) Vec<T>);
 
 impl<T: Element> Payload for Owned<T> {
     fn bytes(&self) -> &[u8] {
-        element::bytes(&self.0)
+        elements::bytes(&self.0)
     }
 }
 
@@ -297,7 +297,7 @@ impl<'c> Posted<'c> {
     }
 
     pub(crate) fn receive<'a, T: Element>(&self, values: &'a mut [T]) -> Receive<'a> {
-        let want = Want { ticket: self.ticket, buffer: element::bytes_mut(values), size: size_of::<T>(), got: None };
+        let want = Want { ticket: self.ticket, buffer: elements::bytes_mut(values), size: size_of::<T>(), got: None };
         Receive { want, from: self.pattern.source }
     }
 

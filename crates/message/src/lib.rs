@@ -1,4 +1,5 @@
 #![cfg_attr(not(loom), doc = include_str!("../README.md"))]
+#![forbid(unsafe_code)]
 #![cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 
 mod bell;
@@ -6,9 +7,6 @@ mod bell;
 mod collective;
 #[cfg(not(loom))]
 mod communicator;
-#[cfg(not(loom))]
-#[allow(unsafe_code)] // Views integers and floats as bytes.
-mod element;
 #[cfg(not(loom))]
 mod endpoint;
 #[cfg(not(loom))]
@@ -36,9 +34,9 @@ mod sync;
 #[cfg(not(loom))]
 pub use {
     communicator::{Communicator, Source, Status, Tag},
-    element::Element,
     error::{Error, JoinError},
     join::{environment, join, join_named, threads},
     request::{ReceiveRequest, SendRequest},
+    sys::elements::Element,
     wait::Waiting,
 };

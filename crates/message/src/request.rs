@@ -8,8 +8,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
 
+use sys::elements::Element;
+
 use crate::communicator::{Communicator, Owned, Posted, Status};
-use crate::element::Element;
 use crate::engine::Delivery;
 use crate::error::Error;
 use crate::operation::Until;

@@ -13,6 +13,8 @@ pub mod cpus;
 pub mod deferred_stops;
 #[allow(unsafe_code)] // Runs async-signal-safe code between fork and exec.
 pub mod descriptors;
+#[allow(unsafe_code)] // Views integers and floats as bytes.
+pub mod elements;
 mod errno;
 #[allow(unsafe_code)] // Creates a trial mapping.
 pub mod executable;

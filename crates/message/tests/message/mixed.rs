@@ -13,7 +13,6 @@ fn no_message_is_lost_doubled_misdelivered_or_torn() {
 }
 
 #[test]
-#[ignore = "a million messages"]
 fn a_million_messages_arrive() {
     run_by(RANKS, Waiting::default(), |world| exchange(&world, 7, 125_000));
 }

@@ -1,4 +1,4 @@
-//! Values that messages consist of: integers and floats, which are valid with any bits.
+//! Integers and floats as bytes. They have no padding, and any bits are valid.
 
 use std::fmt::Debug;
 
@@ -6,9 +6,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of values that can be sent: integers and floats of a fixed size.
-///
-/// A program cannot implement it for other types, since messages contain any bits.
+/// An integer or a float. Only this module implements it.
 pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + Sync + 'static {}
 
 macro_rules! elements {
@@ -21,14 +19,14 @@ macro_rules! elements {
 elements!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
 /// The bytes of values.
-pub(crate) fn bytes<T: Element>(values: &[T]) -> &[u8] {
+pub fn bytes<T: Element>(values: &[T]) -> &[u8] {
     // SAFETY: the memory of the values, borrowed as long as the result. Elements are integers and
     // floats, which have no padding, so all bytes are initialized.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
 /// The bytes of values, to be overwritten.
-pub(crate) fn bytes_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
+pub fn bytes_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
     let length = size_of_val(values);
     // SAFETY: as above, borrowed exclusively. Integers and floats are valid with any bits.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), length) }
