@@ -72,8 +72,9 @@ pub(crate) enum Talk {
 /// sends after another is received after it, if both go to the same rank with the same tag.
 ///
 /// When the last communicator of a rank is dropped, the rank leaves the job: others that wait for
-/// it get an error. Messages that it has sent can be received even then, except for
-/// [requests](SendRequest) that were not waited for. If a thread panics and drops its last
+/// it get an error. Messages that it has sent can be received even then, except for long ones whose
+/// [requests](SendRequest) were not waited for. Leaving waits until all short ones are in the rings,
+/// as long as their receivers are there. If a thread panics and drops its last
 /// communicator, the rank has died. The child of a fork must not use its parent's communicators.
 pub struct Communicator {
     pub(crate) endpoint: Arc<Endpoint>,
@@ -303,6 +304,7 @@ impl<'c> Posted<'c> {
 
     /// The receive is over.
     pub(crate) fn complete<T: Element>(self, of: &Communicator, got: Option<Envelope>) -> Result<Status, Error> {
+        // A receive that has ended without an error has its message.
         let got = got.ok_or(Error::Left { rank: of.endpoint.rank })?;
         std::mem::forget(self);
         Ok(of.status::<T>(&got))

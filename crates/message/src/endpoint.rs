@@ -43,6 +43,8 @@ pub(crate) struct Endpoint {
     memory: Arc<Memory>,
     pub(crate) rank: u32,
     claimant: Claimant,
+    /// The process that has joined, and not the child of a fork.
+    pid: u32,
     engine: Mutex<Engine>,
     waiting: Waiting,
     /// The rule's memory of earlier waits, unless a wait uses it.
@@ -68,6 +70,7 @@ impl Endpoint {
             memory,
             rank,
             claimant,
+            pid: std::process::id(),
             waiting,
             waiter: Mutex::new(Some(ExternalObject::waiter(&waiting))),
             waits: AtomicU64::new(0),
@@ -237,6 +240,9 @@ impl Operation for Flush {
 /// Leaves the job.
 impl Drop for Endpoint {
     fn drop(&mut self) {
+        if std::process::id() != self.pid {
+            return;
+        }
         let process = self.memory.process(self.rank);
         if std::thread::panicking() {
             self.engine().withdraw();

@@ -110,6 +110,16 @@ pub enum Error {
         /// The reason, as the system says it.
         why: String,
     },
+    /// The words are not within the memory that a rank has registered.
+    #[error("the words up to {end} are beyond the memory that rank {rank} has registered, which has {length}")]
+    BeyondWindow {
+        /// The rank whose memory it is.
+        rank: u32,
+        /// The place behind the last word.
+        end: u64,
+        /// The number of words.
+        length: u64,
+    },
     /// All contexts that this rank may choose are used.
     #[error("rank {rank} has chosen contexts for all communicators that it can: use communicators again")]
     Contexts {

@@ -30,6 +30,8 @@ mod sending;
 #[cfg(not(loom))]
 mod split;
 mod sync;
+#[cfg(not(loom))]
+mod window;
 
 #[cfg(not(loom))]
 pub use {
@@ -39,4 +41,5 @@ pub use {
     request::{ReceiveRequest, SendRequest},
     sys::elements::Element,
     wait::Waiting,
+    window::Window,
 };

@@ -175,7 +175,7 @@ fn begin(file: &File, layout: Layout) -> io::Result<()> {
 }
 
 /// Gives a part of the file memory, if the file system can.
-fn reserve(file: &File, place: usize, length: usize) -> io::Result<()> {
+pub(crate) fn reserve(file: &File, place: usize, length: usize) -> io::Result<()> {
     let reserve = || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, place as u64, length as u64);
     match retry_on_intr(reserve) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),

@@ -7,6 +7,7 @@ mod errors;
 mod mixed;
 mod point_to_point;
 mod traffic;
+mod window;
 
 use rowlock_message::Communicator;
 use wait::Waiting;
