@@ -90,6 +90,7 @@ impl Endpoint {
         sum
     }
 
+    #[inline]
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -170,6 +171,7 @@ enum End {
     Left { rank: u32 },
 }
 
+#[inline]
 fn step(engine: &mut Engine, operation: &mut impl Operation) -> Result<bool, Error> {
     let result = operation.step(engine);
     engine.tell_news();

@@ -20,7 +20,7 @@ use sys::process_memory::ProcessMemory;
 
 use crate::error::Error;
 use crate::matching::{Envelope, Matching, Message, Ticket};
-use crate::memory::{Memory, RingWords};
+use crate::memory::{Memory, RingWords, WRITER_WORDS};
 use crate::record::{Announcement, Header, Kind};
 use crate::ring::{Nonsense, Reader};
 use crate::sending::{Answer, Outgoing, Payload, Sending};
@@ -56,6 +56,7 @@ pub(crate) struct Want<'a> {
 }
 
 impl Want<'_> {
+    #[inline]
     fn check(&self, envelope: &Envelope) -> Result<(), Error> {
         let (rank, tag, length) = (envelope.source, envelope.tag, envelope.length);
         let (room, size) = (self.buffer.len() as u64, self.size as u64);
@@ -89,6 +90,8 @@ pub(crate) struct Engine {
     rank: u32,
     pub(crate) matching: Matching<Body>,
     incoming: Vec<Incoming>,
+    /// Their ranks, as bits.
+    writers: [u64; WRITER_WORDS],
     /// By rank.
     outgoing: Vec<Option<Outgoing>>,
     /// By rank.
@@ -115,6 +118,7 @@ impl Engine {
             rank,
             matching: Matching::new(),
             incoming: Vec::new(),
+            writers: [0; WRITER_WORDS],
             outgoing: (0..ranks).map(|_| None).collect(),
             queues: (0..ranks).map(|_| VecDeque::new()).collect(),
             turn: 0,
@@ -144,9 +148,10 @@ impl Engine {
     }
 
     /// Opens the rings of ranks that have written to this one for the first time.
+    #[inline]
     fn find_writers(&mut self) -> Result<(), Error> {
         let writers = self.memory.writers(self.rank);
-        if writers.iter().map(|word| word.count_ones() as usize).sum::<usize>() == self.incoming.len() {
+        if writers == self.writers {
             return Ok(());
         }
         for rank in 0..self.memory.ranks() {
@@ -156,11 +161,13 @@ impl Engine {
                 self.incoming.push(Incoming { rank, reader });
             }
         }
+        self.writers = writers;
         Ok(())
     }
 
     /// Takes the records of one ring until it is empty or the want has its message. Not more than
     /// [`MOST_RECORDS`], so that a rank that sends without end does not keep others from it.
+    #[inline]
     fn take(&mut self, at: usize, want: &mut Option<&mut Want<'_>>) -> Result<(), Error> {
         let mut has_freed = false;
         let rank = self.incoming[at].rank;
@@ -250,6 +257,7 @@ impl Engine {
     }
 
     /// Completes a receive if its message is there.
+    #[inline]
     fn complete(&mut self, want: &mut Want<'_>) -> Result<(), Error> {
         let Some(message) = self.matching.message(want.ticket) else { return Ok(()) };
         let envelope = message.envelope;
@@ -404,6 +412,7 @@ impl Engine {
     }
 
     /// This rank's end of the ring to another rank.
+    #[inline]
     fn outgoing(&mut self, rank: u32) -> Result<&mut Outgoing, Error> {
         let slot = &mut self.outgoing[rank as usize];
         if slot.is_none() {
@@ -464,6 +473,7 @@ impl Engine {
     }
 
     /// Writes what waits for room, in its order. Announced messages do not delay later ones.
+    #[inline]
     fn flush(&mut self, rank: u32) -> Result<(), Error> {
         if self.queues[rank as usize].is_empty() {
             return Ok(());
@@ -517,6 +527,7 @@ impl Engine {
     }
 
     /// Rings the bell of a rank to which records have been written.
+    #[inline]
     fn ring(&mut self, rank: u32) {
         if self.outgoing[rank as usize].as_mut().is_some_and(Outgoing::take_ring) {
             self.memory.bell(rank).ring();
@@ -524,6 +535,7 @@ impl Engine {
     }
 
     /// Wakes other threads of this rank if there is news for them.
+    #[inline]
     pub(crate) fn tell_news(&mut self) {
         if std::mem::take(&mut self.has_news) {
             self.memory.bell(self.rank).ring();

@@ -58,6 +58,7 @@ pub(crate) struct Matching<B> {
 }
 
 impl Pattern {
+    #[inline]
     fn accepts(&self, envelope: &Envelope) -> bool {
         self.context == envelope.context
             && self.source.is_none_or(|source| source == envelope.source)
@@ -71,6 +72,7 @@ impl<B> Matching<B> {
     }
 
     /// Posts a receive.
+    #[inline]
     pub(crate) fn post(&mut self, pattern: Pattern) -> Ticket {
         let ticket = Ticket(self.tickets);
         self.tickets += 1;
@@ -82,6 +84,7 @@ impl<B> Matching<B> {
     }
 
     /// The first unexpected message that a pattern accepts.
+    #[inline]
     fn unexpected(&mut self, pattern: &Pattern) -> Option<&mut Message<B>> {
         self.messages.iter_mut().find(|message| message.ticket.is_none() && pattern.accepts(&message.envelope))
     }
@@ -92,6 +95,7 @@ impl<B> Matching<B> {
     }
 
     /// The receive that gets a message with this envelope, if it arrives next.
+    #[inline]
     pub(crate) fn receiver(&self, envelope: &Envelope) -> Option<Ticket> {
         self.posted.iter().find(|(_, pattern)| pattern.accepts(envelope)).map(|&(ticket, _)| ticket)
     }
@@ -104,6 +108,7 @@ impl<B> Matching<B> {
     }
 
     /// A posted receive without a message is complete, or is not wanted any more.
+    #[inline]
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
         if let Some(place) = self.posted.iter().position(|&(posted, _)| posted == ticket) {
             self.posted.remove(place);
@@ -111,6 +116,7 @@ impl<B> Matching<B> {
     }
 
     /// The message that a receive gets.
+    #[inline]
     pub(crate) fn message(&mut self, ticket: Ticket) -> Option<&mut Message<B>> {
         // There are mostly fewer receives than unexpected messages.
         if self.posted.iter().any(|&(posted, _)| posted == ticket) {

@@ -68,7 +68,8 @@ mod slot {
 }
 
 const WORD: usize = size_of::<u64>();
-const WRITER_WORDS: usize = MOST_RANKS as usize / 64;
+/// The words of one bit for each rank.
+pub(crate) const WRITER_WORDS: usize = MOST_RANKS as usize / 64;
 /// Rings begin at pages, so that each has memory of its own.
 const PAGE: usize = 4096;
 
@@ -106,6 +107,7 @@ pub(crate) struct RingWords(View<[AtomicU64]>);
 impl Deref for RingWords {
     type Target = [AtomicU64];
 
+    #[inline]
     fn deref(&self) -> &[AtomicU64] {
         &self.0
     }
@@ -242,6 +244,7 @@ impl Memory {
     }
 
     /// The slot of the process of a rank.
+    #[inline]
     pub(crate) fn process(&self, rank: u32) -> &ProcessSlot {
         &self.slots[rank as usize].process
     }
@@ -280,6 +283,7 @@ impl Memory {
         }
     }
 
+    #[inline]
     pub(crate) fn bell(&self, rank: u32) -> Bell<'_> {
         Bell::new(&self.slots[rank as usize].words[slot::BELL..])
     }

@@ -75,6 +75,7 @@ pub(crate) const fn longest_payload(lines: usize) -> usize {
     if most < LONGEST { most } else { LONGEST }
 }
 
+#[inline]
 fn lines_of(payload: usize) -> usize {
     (HEADER + payload.div_ceil(size_of::<u64>())).div_ceil(LINE)
 }
@@ -99,16 +100,19 @@ impl<M: Deref<Target = [AtomicU64]>> Lines<M> {
     }
 
     /// The word at this distance from the beginning of a line.
+    #[inline]
     fn word(&self, line: u64, distance: usize) -> &AtomicU64 {
         &self.words[LINES + self.place(line) + distance]
     }
 
     /// The place of a line among the words of all lines, whose number is a power of two.
+    #[inline]
     fn place(&self, line: u64) -> usize {
         (line & (self.count - 1)) as usize * LINE
     }
 
     /// The words of a payload: those up to the end of the array, and those from its beginning.
+    #[inline]
     fn payload(&self, line: u64, words: usize) -> (&[AtomicU64], &[AtomicU64]) {
         let all = &self.words[LINES..];
         let start = self.place(line) + HEADER;
@@ -166,6 +170,7 @@ impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
         Ok(true)
     }
 
+    #[inline]
     fn free(&self) -> u64 {
         self.lines.count - (self.written - self.freed)
     }
@@ -178,6 +183,7 @@ impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
     }
 }
 
+#[inline]
 fn store_words(words: &[AtomicU64], bytes: &[[u8; 8]]) {
     words.iter().zip(bytes).for_each(|(word, &bytes)| word.store(u64::from_ne_bytes(bytes), Relaxed));
 }
@@ -245,6 +251,7 @@ impl<M: Deref<Target = [AtomicU64]>> Reader<M> {
     }
 }
 
+#[inline]
 fn load_words(words: &[AtomicU64], bytes: &mut [[u8; 8]]) {
     words.iter().zip(bytes).for_each(|(word, bytes)| *bytes = word.load(Relaxed).to_ne_bytes());
 }

@@ -90,6 +90,7 @@ impl Outgoing {
     }
 
     /// Writes a record, if there is room.
+    #[inline]
     pub(crate) fn write(&mut self, header: Header, payload: &[u8]) -> Result<bool, Error> {
         let written = self.writer.write(header, payload).map_err(|Nonsense| Error::Damaged {
             rank: self.rank,
@@ -100,6 +101,7 @@ impl Outgoing {
     }
 
     /// Whether the reader's bell is to be rung. Not again, then.
+    #[inline]
     pub(crate) fn take_ring(&mut self) -> bool {
         std::mem::take(&mut self.is_to_ring)
     }
@@ -162,6 +164,7 @@ impl<P: Payload> Sending<P> {
 
     /// Goes on as far as there is room and the reader has answered. Returns whether the message is
     /// complete.
+    #[inline]
     pub(crate) fn step(&mut self, to: &mut Outgoing) -> Result<bool, Error> {
         loop {
             self.stage = match self.stage {
