@@ -149,7 +149,8 @@ impl ProcessSlot {
         }
         let can_be_seen = || claimant.0 & FOREIGN == 0 && is_here(namespace);
         let is_lost = claimant.0 & GONE != 0 || can_be_seen() && !claimant.identity().is_alive();
-        is_lost.then_some(claimant)
+        // It may have retired meanwhile, just before it ended.
+        (is_lost && self.0.load(Acquire) == claimant.0).then_some(claimant)
     }
 }
 
