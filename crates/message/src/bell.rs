@@ -1,70 +1,65 @@
-//! A bell for each rank, on which its threads sleep, and which other ranks ring.
+//! The bell of a rank: on it sleep the threads of the rank, and others ring it if one does.
 //!
-//! # The protocol
+//! # No wakeup is lost
 //!
-//! The lowest bit of the word says that a thread may be asleep. The rest counts the rings.
+//! A thread that falls asleep and one that changes what it waits for do this:
 //!
-//! 1. A thread that wants to sleep *prepares*: it sets the bit. Then it looks once more for what it
-//!    waits for. If that is not there, it sleeps as long as the word is unchanged.
-//! 2. A rank that changes something for the thread publishes the change. Then it *rings*: if the
-//!    bit is set, it clears the bit, counts, and wakes all that sleep.
+//! ```text
+//!   sleeper                              ringer
+//!   1. add to the number of sleepers     a. change a ring
+//!   2. read the number of rings          b. fence
+//!   3. fence                             c. if there are sleepers:
+//!   4. look at the rings again           d.     add to the number of rings
+//!   5. sleep if it has not changed       e.     wake all that sleep
+//! ```
 //!
-//! # Why no wakeup is lost
+//! The fences are sequentially consistent, so one comes first. If it is that of the sleeper, the
+//! ringer sees the sleeper in c. Then either d precedes 2, and as d releases and 2 acquires, the
+//! change is seen in 4. Or d follows 2: the kernel, which compares and falls asleep in one step,
+//! finds another number, or the thread sleeps already and e wakes it. If the fence of the ringer
+//! comes first, the sleeper sees the change in 4. So a ringer that finds no sleeper, as in most
+//! cases, writes nothing.
 //!
-//! The bit is set, the change is published, and both are looked at in one total order (`SeqCst`).
-//! If the ringer does not see the bit, the bit was set after that, so the sleeper sees the change
-//! when it looks once more. If the ringer sees the bit, the word changes. So either the sleeper
-//! does not fall asleep, because the kernel compares the word, or it is woken.
-//!
-//! A thread that found what it waited for leaves the bit behind. That costs one needless wake. When
-//! several threads sleep, all are woken, and those that wait for something else prepare again.
+//! A rank that is killed asleep stays counted. This costs the others a system call in vain for
+//! each change, until the job ends.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use policy::Instant;
 
-use crate::word::Word;
+use crate::sync::{self, AtomicU64};
 
-const MAY_SLEEP: u64 = 1;
+/// A bell: the numbers of rings and of sleepers, in one cache line.
+#[derive(Clone, Copy)]
+pub(crate) struct Bell<'a> {
+    rings: &'a AtomicU64,
+    sleepers: &'a AtomicU64,
+}
 
-/// The bell of a rank.
-#[derive(Debug)]
-pub(crate) struct Bell<'a, W>(pub(crate) &'a W);
-
-/// The value of a bell when a thread wanted to sleep.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Prepared(u64);
-
-impl<W: Word> Bell<'_, W> {
-    /// Announces that the calling thread is about to sleep. It must look for what it waits for once
-    /// more.
-    pub(crate) fn prepare(&self) -> Prepared {
-        Prepared(self.0.mark(MAY_SLEEP) | MAY_SLEEP)
+impl<'a> Bell<'a> {
+    /// A bell in the first two words, which are zero at first.
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Bell<'a> {
+        Bell { rings: &words[0], sleepers: &words[1] }
     }
 
-    /// Blocks until the bell has rung since, until the deadline, or for any other reason.
-    pub(crate) fn sleep(&self, prepared: Prepared, deadline: Option<Instant>) {
-        self.0.sleep(prepared.0, deadline);
-    }
-
-    /// Wakes the threads that sleep. What they wait for must have been published.
+    /// Wakes all that sleep, after a change. Not before the caller has made it visible.
     #[inline]
-    pub(crate) fn ring(&self) {
-        if self.0.observe() & MAY_SLEEP != 0 && !cfg!(rowlock_canary = "a-bell-is-not-rung") {
-            self.ring_sleepers();
+    pub(crate) fn ring(self) {
+        sync::fence(SeqCst);
+        if self.sleepers.load(Relaxed) != 0 && !cfg!(rowlock_canary = "a-bell-is-not-rung") {
+            self.rings.fetch_add(1, Release);
+            sync::wake_on(self.rings);
         }
     }
 
-    #[cold]
-    fn ring_sleepers(&self) {
-        loop {
-            let value = self.0.observe();
-            // Otherwise another one has rung.
-            if value & MAY_SLEEP == 0 {
-                return;
-            }
-            // It clears the bit, and counts.
-            if self.0.replace(value, value.wrapping_add(1)) {
-                return self.0.wake();
-            }
+    /// Sleeps until a ring or the deadline, unless the awaited change `has_come`. May return early.
+    pub(crate) fn sleep(self, deadline: Option<Instant>, has_come: impl FnOnce() -> bool) {
+        self.sleepers.fetch_add(1, Relaxed);
+        let rings = self.rings.load(Acquire);
+        sync::fence(SeqCst);
+        if !has_come() {
+            sync::sleep_on(self.rings, rings, deadline);
         }
+        self.sleepers.fetch_sub(1, Relaxed);
     }
 }

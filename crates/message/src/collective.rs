@@ -1,244 +1,230 @@
-//! Calls that all ranks of a communicator make together, in the same order.
+//! Collective calls: all ranks of a communicator make the same calls in the same order, and none at
+//! the same time in two of its threads.
 //!
-//! They are made of messages in a context of their own, whose tag is the number of the call. So
-//! they are not mixed with other messages, nor with those of other calls.
+//! They are messages in a context of their own, which never match those of the program. As order
+//! holds for each pair and tag, the tag only tells the kind of call, and a call of another kind at
+//! another rank is not mistaken for this one.
+//!
+//! The order in which values are combined depends only on the number of ranks: floats give the same
+//! sums each time.
 
-use std::sync::Arc;
+use sys::elements::Element;
 
-use bytemuck::{AnyBitPattern, NoUninit, Pod};
+use crate::communicator::{Communicator, Source, Status, Tag, Talk};
+use crate::error::Error;
 
-use crate::communicator::Communicator;
-use crate::error::MessageError;
-use crate::ring::CONTEXTS;
+/// The kind of a call.
+#[derive(Clone, Copy)]
+enum Call {
+    Barrier,
+    Broadcast,
+    Scatter,
+    Gather,
+    Reduce,
+    AllToAll,
+}
 
 impl Communicator {
-    /// Waits until all ranks have called it.
+    /// Waits until all ranks have called this.
     ///
-    /// Source: Hensgen, Finkel and Manber, "Two Algorithms for Barrier Synchronization" (1988), the
-    /// dissemination barrier.
+    /// In each round, a rank tells another one at twice the distance of the round before that it
+    /// and those before it have arrived (Hensgen, Finkel and Manber, 1988).
     ///
     /// # Errors
-    /// If a rank has left or is lost, as for all collective calls. Then other ranks may have
-    /// passed.
-    pub fn barrier(&self) -> Result<(), MessageError> {
-        let (calls, call, rank, ranks) = self.begin_call();
+    /// As [`receive`](Self::receive), here and in all collective calls.
+    pub fn barrier(&self) -> Result<(), Error> {
+        let ranks = self.ranks();
         let mut distance = 1;
         while distance < ranks {
-            calls.send::<u8>((rank + distance) % ranks, call, &[])?;
-            calls.receive::<u8>((rank + ranks - distance) % ranks, call, &mut [])?;
+            let (to, from) = ((self.rank() + distance) % ranks, (self.rank() + ranks - distance) % ranks);
+            self.collect::<u8, u8>(Call::Barrier, (to, &[]), (from, &mut []))?;
             distance *= 2;
         }
         Ok(())
     }
 
-    /// Copies the values of `root` to all ranks.
+    /// Copies the values of the rank `root` to all ranks, along a binomial tree.
     ///
     /// # Errors
-    /// If there is no such rank, or the values of a rank are of another number than those of
-    /// `root`.
-    pub fn broadcast<T: Pod>(&self, root: u32, values: &mut [T]) -> Result<(), MessageError> {
+    /// If the ranks have other numbers of values.
+    pub fn broadcast<T: Element>(&self, root: u32, values: &mut [T]) -> Result<(), Error> {
         self.member(root)?;
-        let (calls, call, rank, ranks) = self.begin_call();
-        // A binomial tree, in which the root is number 0.
-        let number = (rank + ranks - root) % ranks;
-        let of = |number: u32| (number + root) % ranks;
-        let mut bit = 1;
-        while bit < ranks {
-            if number & bit != 0 {
-                let status = calls.receive(of(number - bit), call, values)?;
-                check_length(status.bytes, values)?;
-                break;
-            }
-            bit *= 2;
+        let ranks = self.ranks();
+        // Ranks are counted from the root here. Each receives from that without its lowest bit.
+        let own = (self.rank() + ranks - root) % ranks;
+        let rank = |counted: u32| (counted + root) % ranks;
+        let mut bit = if own == 0 { ranks.next_power_of_two() } else { own & own.wrapping_neg() };
+        if own != 0 {
+            self.take(Call::Broadcast, rank(own - bit), values)?;
         }
         while bit > 1 {
             bit /= 2;
-            if number + bit < ranks {
-                calls.send(of(number + bit), call, values)?;
+            if own + bit < ranks {
+                self.give(Call::Broadcast, rank(own + bit), values)?;
             }
         }
         Ok(())
     }
 
-    /// Collects the values of all ranks at `root`, in the order of ranks. Others get nothing.
+    /// Divides the values of the rank `root` among all ranks in equal parts. Only the root needs
+    /// values.
     ///
     /// # Errors
-    /// If there is no such rank, or ranks have different numbers of values.
-    pub fn gather<T: Pod>(&self, root: u32, values: &[T]) -> Result<Vec<T>, MessageError> {
+    /// If the root's values are not as many as all parts together, or if parts have other lengths.
+    pub fn scatter<T: Element>(&self, root: u32, values: &[T], part: &mut [T]) -> Result<(), Error> {
         self.member(root)?;
-        let (calls, call, rank, ranks) = self.begin_call();
-        if rank != root {
-            calls.send(root, call, values)?;
-            return Ok(Vec::new());
+        if self.rank() != root {
+            return self.take(Call::Scatter, root, part);
         }
-        let mut all = vec![T::zeroed(); values.len() * ranks as usize];
-        for (from, part) in (0..).zip(parts(&mut all, values.len(), ranks)) {
-            if from == rank {
-                part.copy_from_slice(values);
+        self.check(values.len(), part.len())?;
+        for to in (0..self.ranks()).filter(|&to| to != root) {
+            self.give(Call::Scatter, to, part_of(values, to, part.len()))?;
+        }
+        part.copy_from_slice(part_of(values, root, part.len()));
+        Ok(())
+    }
+
+    /// Collects the equal parts of all ranks at the rank `root`, in the order of ranks. Only the
+    /// root needs room for all.
+    ///
+    /// # Errors
+    /// As [`scatter`](Self::scatter).
+    pub fn gather<T: Element>(&self, root: u32, part: &[T], values: &mut [T]) -> Result<(), Error> {
+        self.member(root)?;
+        if self.rank() != root {
+            return self.give(Call::Gather, root, part);
+        }
+        self.check(values.len(), part.len())?;
+        for from in 0..self.ranks() {
+            let to = place_of(from, part.len());
+            if from == root {
+                values[to].copy_from_slice(part);
             } else {
-                let status = calls.receive(from, call, part)?;
-                check_length(status.bytes, part)?;
-            }
-        }
-        Ok(all)
-    }
-
-    /// Collects the values of all ranks at all ranks, in the order of ranks.
-    ///
-    /// # Errors
-    /// If ranks have different numbers of values.
-    pub fn all_gather<T: Pod>(&self, values: &[T]) -> Result<Vec<T>, MessageError> {
-        let mut all = self.gather(0, values)?;
-        all.resize(values.len() * self.ranks() as usize, T::zeroed());
-        self.broadcast(0, &mut all)?;
-        Ok(all)
-    }
-
-    /// Divides the values of `root` among all ranks, in the order of ranks. `own` is this rank's
-    /// part. Only the `values` of `root` count.
-    ///
-    /// # Errors
-    /// If there is no such rank, or the number of values is not that of all parts.
-    pub fn scatter<T: Pod>(&self, root: u32, values: &[T], own: &mut [T]) -> Result<(), MessageError> {
-        self.member(root)?;
-        let (calls, call, rank, ranks) = self.begin_call();
-        if rank != root {
-            let status = calls.receive(root, call, own)?;
-            return check_length(status.bytes, own);
-        }
-        if values.len() != own.len() * ranks as usize {
-            return Err(MessageError::Mismatch("the values to scatter are not as many as the parts of all ranks"));
-        }
-        for to in 0..ranks {
-            let part = &values[to as usize * own.len()..][..own.len()];
-            if to == rank {
-                own.copy_from_slice(part);
-            } else {
-                calls.send(to, call, part)?;
+                self.take(Call::Gather, from, &mut values[to])?;
             }
         }
         Ok(())
     }
 
-    /// Combines the values of all ranks, each with those at the same place. The result is at
-    /// `root`, in its `values`; those of others are overwritten. The operation must be associative.
-    /// It is applied in the order of ranks, in the same way each time.
+    /// Collects the equal parts of all ranks at all ranks.
     ///
     /// # Errors
-    /// If there is no such rank, or ranks have different numbers of values.
-    pub fn reduce<T: Pod>(
-        &self,
-        root: u32,
-        values: &mut [T],
-        operation: impl Fn(T, T) -> T,
-    ) -> Result<(), MessageError> {
-        self.member(root)?;
-        let (calls, call, rank, ranks) = self.begin_call();
-        let mut other = vec![T::zeroed(); values.len()];
-        let mut bit = 1;
-        // Each rank has combined those from its own to the one before the next multiple of `bit`.
-        while bit < ranks {
-            if rank & bit != 0 {
-                calls.send(rank - bit, call, values)?;
-                break;
-            }
-            if rank + bit < ranks {
-                let status = calls.receive(rank + bit, call, &mut other)?;
-                check_length(status.bytes, &other)?;
-                values.iter_mut().zip(&other).for_each(|(value, &other)| *value = operation(*value, other));
-            }
-            bit *= 2;
-        }
-        if root != 0 && rank == 0 {
-            calls.send(root, call, values)?;
-        } else if root != 0 && rank == root {
-            let status = calls.receive(0, call, values)?;
-            check_length(status.bytes, values)?;
-        }
-        Ok(())
-    }
-
-    /// As [`Communicator::reduce`], with the result at all ranks.
-    ///
-    /// # Errors
-    /// If ranks have different numbers of values.
-    pub fn all_reduce<T: Pod>(&self, values: &mut [T], operation: impl Fn(T, T) -> T) -> Result<(), MessageError> {
-        self.reduce(0, values, operation)?;
+    /// As [`gather`](Self::gather).
+    pub fn all_gather<T: Element>(&self, part: &[T], values: &mut [T]) -> Result<(), Error> {
+        self.check(values.len(), part.len())?;
+        self.gather(0, part, values)?;
         self.broadcast(0, values)
     }
 
-    /// Sends the first part of the values to rank 0, the next one to rank 1, and so on, and returns
-    /// the parts that came from them.
+    /// Combines the values of all ranks, place by place, at the rank `root`. At the others,
+    /// `values` is used for partial results.
+    ///
+    /// `combine` is given the result of ranks before and that of ranks after them. It must be
+    /// associative; it may depend on the order of its arguments.
     ///
     /// # Errors
-    /// If the values cannot be divided by the number of ranks, or ranks have different numbers of
-    /// values.
-    pub fn all_to_all<T: Pod>(&self, values: &[T]) -> Result<Vec<T>, MessageError> {
-        let (calls, call, rank, ranks) = self.begin_call();
-        let length = values.len() / ranks as usize;
-        if length * ranks as usize != values.len() {
-            return Err(MessageError::Mismatch("the values for all ranks cannot be divided by their number"));
+    /// If the ranks have other numbers of values.
+    pub fn reduce<T: Element>(&self, root: u32, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
+        self.member(root)?;
+        let (rank, ranks) = (self.rank(), self.ranks());
+        let mut later = vec![T::default(); values.len()];
+        // Each has the result of so many ranks from itself on, as long as it takes part.
+        let mut width = 1;
+        while width < ranks && rank.is_multiple_of(2 * width) {
+            if rank + width < ranks {
+                self.take(Call::Reduce, rank + width, &mut later)?;
+                values.iter_mut().zip(&later).for_each(|(value, &later)| *value = combine(*value, later));
+            }
+            width *= 2;
         }
-        let part = |of: u32| of as usize * length..(of as usize + 1) * length;
-        let mut all = vec![T::zeroed(); values.len()];
-        all[part(rank)].copy_from_slice(&values[part(rank)]);
+        if rank != 0 {
+            self.give(Call::Reduce, rank - width, values)?;
+        }
+        // The result is at rank 0, whose place in the order is the first.
+        match (rank, root) {
+            (0, 0) => Ok(()),
+            (0, _) => self.give(Call::Reduce, root, values),
+            _ if rank == root => self.take(Call::Reduce, 0, values),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`reduce`](Self::reduce), with the result at all ranks.
+    ///
+    /// # Errors
+    /// If the ranks have other numbers of values.
+    pub fn all_reduce<T: Element>(&self, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
+        self.reduce(0, values, combine)?;
+        self.broadcast(0, values)
+    }
+
+    /// Sends the part with the number of each rank to that rank, and receives one from each.
+    ///
+    /// # Errors
+    /// If `parts` and `received` have other lengths, or no equal part for each rank.
+    pub fn all_to_all<T: Element>(&self, parts: &[T], received: &mut [T]) -> Result<(), Error> {
+        let (rank, ranks) = (self.rank(), self.ranks());
+        let length = parts.len() / ranks as usize;
+        self.check(parts.len(), length)?;
+        self.check(received.len(), length)?;
+        received[place_of(rank, length)].copy_from_slice(part_of(parts, rank, length));
         for distance in 1..ranks {
             let (to, from) = ((rank + distance) % ranks, (rank + ranks - distance) % ranks);
-            let sending = calls.begin_send(to, call, &values[part(to)])?;
-            let status = calls.receive(from, call, &mut all[part(from)])?;
-            check_length(status.bytes, &all[part(from)])?;
-            sending.wait()?;
+            let into = &mut received[place_of(from, length)];
+            self.collect(Call::AllToAll, (to, part_of(parts, to, length)), (from, into))?;
         }
-        Ok(all)
+        Ok(())
     }
 
-    /// Divides the ranks into communicators: one for each color, in the order of keys, and of ranks
-    /// with the same key. Returns `None` without a color.
-    ///
-    /// # Errors
-    /// If there were too many communicators.
-    pub fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Communicator>, MessageError> {
-        let next = self.endpoint.next_context();
-        let own = [u64::from(color.is_some()) << 32 | u64::from(color.unwrap_or(0)), key.into(), next.into()];
-        let all = self.all_gather(&own)?;
-        // The first number that is new to all of them.
-        let context = all.chunks(3).map(|of_rank| of_rank[2]).max().unwrap_or(0);
-        let context = u32::try_from(context).ok().filter(|&context| context + 1 < CONTEXTS);
-        let context = context.ok_or(MessageError::Mismatch("there have been too many communicators"))?;
-        self.endpoint.use_contexts(context + 2);
-        let mut members: Vec<(u64, u32)> = Vec::new();
-        for (rank, of_rank) in (0..).zip(all.chunks(3)) {
-            if of_rank[0] == own[0] {
-                members.push((of_rank[1], rank));
+    /// Whether a buffer has room for as many parts as there are ranks.
+    fn check(&self, found: usize, part: usize) -> Result<(), Error> {
+        let expected = part.saturating_mul(self.ranks() as usize);
+        let (rank, found) = (self.endpoint.rank, found as u64);
+        if found == expected as u64 {
+            Ok(())
+        } else {
+            Err(Error::WrongLength { rank, found, expected: expected as u64 })
+        }
+    }
+
+    fn give<T: Element>(&self, call: Call, to: u32, values: &[T]) -> Result<(), Error> {
+        self.send_by(Talk::Collective, to, call as u32, values)
+    }
+
+    fn take<T: Element>(&self, call: Call, from: u32, values: &mut [T]) -> Result<(), Error> {
+        let status = self.receive_by(Talk::Collective, Source::Rank(from), Tag::Value(call as u32), values);
+        self.check_count(from, status, values.len())
+    }
+
+    fn collect<T: Element, U: Element>(
+        &self,
+        call: Call,
+        (to, sent): (u32, &[T]),
+        (from, values): (u32, &mut [U]),
+    ) -> Result<(), Error> {
+        let receive = (Source::Rank(from), Tag::Value(call as u32), &mut *values);
+        let status = self.exchange(Talk::Collective, (to, call as u32, sent), receive);
+        self.check_count(from, status, values.len())
+    }
+
+    fn check_count(&self, from: u32, status: Result<Status, Error>, expected: usize) -> Result<(), Error> {
+        let rank = self.member(from)?;
+        match status {
+            Ok(Status { count, .. }) if count == expected => Ok(()),
+            Ok(Status { count, .. }) => {
+                Err(Error::OtherLength { rank, found: count as u64, expected: expected as u64 })
             }
+            Err(why) => Err(why),
         }
-        members.sort_unstable();
-        let place = members.iter().position(|&(_, rank)| rank == self.rank());
-        let members: Vec<u32> = members.iter().map(|&(_, rank)| self.member(rank)).collect::<Result<_, _>>()?;
-        let new = |own| Communicator::of(Arc::clone(&self.endpoint), members, own as u32, context);
-        Ok(place.filter(|_| color.is_some()).map(new))
-    }
-
-    /// What a call needs: this communicator for its messages, their tag, the rank and the number of
-    /// ranks.
-    fn begin_call(&self) -> (Communicator, u32, u32, u32) {
-        (self.for_calls(), self.next_call(), self.rank(), self.ranks())
     }
 }
 
-/// The parts of `all`, one for each rank.
-fn parts<T>(all: &mut [T], length: usize, ranks: u32) -> impl Iterator<Item = &mut [T]> {
-    let mut rest = all;
-    (0..ranks).map(move |_| {
-        let (part, after) = std::mem::take(&mut rest).split_at_mut(length);
-        rest = after;
-        part
-    })
+/// The place of a rank's part.
+fn place_of(rank: u32, length: usize) -> std::ops::Range<usize> {
+    let begin = rank as usize * length;
+    begin..begin + length
 }
 
-fn check_length<T: NoUninit + AnyBitPattern>(bytes: usize, values: &[T]) -> Result<(), MessageError> {
-    let is_right = bytes == size_of_val(values);
-    is_right
-        .then_some(())
-        .ok_or(MessageError::Mismatch("ranks have passed different numbers of values to a collective call"))
+fn part_of<T>(values: &[T], rank: u32, length: usize) -> &[T] {
+    &values[place_of(rank, length)]
 }

@@ -1,34 +1,25 @@
-//! Groups of ranks that send each other messages.
+//! Communicators: ranks that exchange messages among themselves, each by its own number.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
-use bytemuck::{AnyBitPattern, NoUninit, Pod};
-use sys::unnamed::UnnamedFile;
-use wait::{Statistics, Waiting};
+use sys::elements::{self, Element};
+use wait::Statistics;
 
-use crate::endpoint::{Endpoint, Received};
-use crate::error::{JoinError, MessageError};
-use crate::matching::{Envelope, Pattern};
-use crate::memory::{Memory, create};
+use crate::endpoint::Endpoint;
+use crate::engine::{Delivery, Engine, Want};
+use crate::error::Error;
+use crate::matching::{Envelope, Pattern, Ticket};
+use crate::operation::{Exchange, Probe, Receive, Send};
 use crate::request::{ReceiveRequest, SendRequest};
+use crate::sending::{Payload, Sending};
 
-/// The variable with the number of this rank, which `rowlock prun` sets.
-pub const RANK: &str = "ROWLOCK_RANK";
-/// The variable with the number of ranks.
-pub const RANKS: &str = "ROWLOCK_RANKS";
-/// The variable with the path of their memory.
-pub const MEMORY: &str = "ROWLOCK_MESSAGES";
-
-/// A rank of which a message is received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The source of messages to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Any rank of the communicator.
-    #[default]
     Any,
-    /// This one.
+    /// This rank.
     Rank(u32),
 }
 
@@ -38,268 +29,294 @@ impl From<u32> for Source {
     }
 }
 
-/// A tag with which a message is received.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The tag of messages to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// Any tag.
-    #[default]
     Any,
-    /// This one.
-    Is(u32),
+    /// This tag.
+    Value(u32),
 }
 
 impl From<u32> for Tag {
     fn from(tag: u32) -> Tag {
-        Tag::Is(tag)
+        Tag::Value(tag)
     }
 }
 
-/// A message that was received, or that has come.
+/// What is known of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The sender, by its rank in the communicator.
+    /// The rank of the sender in the communicator.
     pub source: u32,
     /// The tag.
     pub tag: u32,
-    /// The length, in bytes.
-    pub bytes: usize,
+    /// The number of values of the type that the call is about.
+    pub count: usize,
 }
 
-/// A group of ranks that send each other messages.
+/// Two ways in which the ranks of a communicator talk, which never mix.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Talk {
+    /// Messages of the program.
+    Messages = 0,
+    /// Collective calls.
+    Collective = 1,
+}
+
+/// A group of ranks that exchange messages, as one of them sees it.
 ///
-/// A message is received only in the communicator in which it was sent. The messages of a pair of
-/// ranks with the same tag are received in the order in which they were sent.
+/// Ranks are counted from 0 in each communicator. The numbers in errors are those of the whole job.
 ///
-/// Threads of a rank may use it at the same time. A clone is the same communicator. When the last
-/// one of a job is dropped, the rank leaves the job. A child of a fork cannot use it.
-#[derive(Clone, Debug)]
+/// Several threads of a process may use a communicator at the same time. A message that one thread
+/// sends after another is received after it, if both go to the same rank with the same tag.
+///
+/// When the last communicator of a rank is dropped, the rank leaves the job: others that wait for
+/// it get an error. Messages that it has sent can be received even then, except for long ones whose
+/// [requests](SendRequest) were not waited for. Leaving waits until all short ones are in the
+/// rings, as long as their receivers are there. If a thread panics and drops its last
+/// communicator, the rank has died. The child of a fork must not use its parent's communicators.
 pub struct Communicator {
     pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) group: Arc<Group>,
-    /// Twice the number of the communicator. The next one is for its collective calls.
-    pub(crate) context: u32,
-}
-
-/// The ranks of a communicator.
-#[derive(Debug)]
-pub(crate) struct Group {
-    /// The rank in the job of each rank.
-    members: Vec<u32>,
-    /// This rank's number.
-    own: u32,
-    /// The number of collective calls so far.
-    pub(crate) calls: AtomicU32,
+    context: u32,
+    /// The ranks in the job.
+    pub(crate) members: Arc<[u32]>,
+    rank: u32,
 }
 
 impl Communicator {
-    /// All ranks of the job that `rowlock prun` has started. Does not wait for them.
-    ///
-    /// # Errors
-    /// If `prun` has not started this process, if its rank has joined before, or if there is no
-    /// memory.
-    pub fn world(waiting: Waiting) -> Result<Communicator, JoinError> {
-        let number = |name: &'static str| {
-            let value = std::env::var(name).map_err(|_| JoinError::Environment { name, problem: "is not set" })?;
-            value.parse().map_err(|_| JoinError::Environment { name, problem: "is no number" })
-        };
-        let (rank, ranks) = (number(RANK)?, number(RANKS)?);
-        let path = std::env::var_os(MEMORY).ok_or(JoinError::Environment { name: MEMORY, problem: "is not set" })?;
-        Communicator::on(Memory::open(path.as_ref(), ranks)?, rank, waiting, None)
+    /// The communicator of all ranks of a job.
+    pub(crate) fn world(endpoint: Endpoint) -> Communicator {
+        let (members, rank) = ((0..endpoint.ranks()).collect(), endpoint.rank);
+        Communicator { endpoint: Arc::new(endpoint), context: 0, members, rank }
     }
 
-    /// The ranks of a job whose processes start themselves. All name it alike, and each has another
-    /// number from 0. Does not wait for the others.
-    ///
-    /// The memory is a file in `/dev/shm` until all have joined. The name can be used again when
-    /// all have ended.
-    ///
-    /// # Errors
-    /// If the numbers do not fit together, or if there is no memory.
-    pub fn named(name: &str, rank: u32, ranks: u32, waiting: Waiting) -> Result<Communicator, JoinError> {
-        Communicator::on(Memory::open_named(name, ranks)?, rank, waiting, Some(name))
+    /// A communicator of some ranks of this one, including the caller.
+    pub(crate) fn of(&self, members: Arc<[u32]>, context: u32) -> Communicator {
+        let rank = members.iter().position(|&member| member == self.endpoint.rank).unwrap_or_default() as u32;
+        Communicator { endpoint: self.endpoint.clone(), context, members, rank }
     }
 
-    /// The ranks of a job whose memory [`create`] has created.
-    ///
-    /// # Errors
-    /// As for [`Communicator::named`].
-    pub fn join(memory: &Path, rank: u32, ranks: u32, waiting: Waiting) -> Result<Communicator, JoinError> {
-        Communicator::on(Memory::open(memory, ranks)?, rank, waiting, None)
-    }
-
-    /// A job whose ranks are threads of this process.
-    ///
-    /// # Errors
-    /// If there cannot be so many ranks, or there is no memory.
-    pub fn threads(ranks: u32, waiting: Waiting) -> Result<Vec<Communicator>, JoinError> {
-        let memory: UnnamedFile = create(ranks)?;
-        (0..ranks).map(|rank| Communicator::join(memory.path(), rank, ranks, waiting)).collect()
-    }
-
-    fn on(memory: Memory, rank: u32, waiting: Waiting, name: Option<&str>) -> Result<Communicator, JoinError> {
-        let members = (0..memory.ranks()).collect();
-        let endpoint = Arc::new(Endpoint::join(memory, rank, waiting, name)?);
-        Ok(Communicator::of(endpoint, members, rank, 0))
-    }
-
-    pub(crate) fn of(endpoint: Arc<Endpoint>, members: Vec<u32>, own: u32, context: u32) -> Communicator {
-        Communicator { endpoint, group: Arc::new(Group { members, own, calls: AtomicU32::new(0) }), context }
-    }
-
-    /// The number of this rank.
+    /// The number of the calling rank.
     pub fn rank(&self) -> u32 {
-        self.group.own
+        self.rank
     }
 
     /// The number of ranks.
     pub fn ranks(&self) -> u32 {
-        self.group.members.len() as u32
+        self.members.len() as u32
     }
 
-    /// The counts of the waits of this rank so far, in all communicators.
+    /// The counts of all waits of this rank so far, in all communicators.
     pub fn statistics(&self) -> Statistics {
         self.endpoint.statistics()
     }
 
-    /// Sends a message. Returns when the values are copied, and blocks until there is room for
-    /// them: a rank that does not receive what others send holds them up. A message to this rank
-    /// itself always has room.
+    /// Sends a message. Returns as soon as `values` may change: a short message is in the ring
+    /// then, and a long one has been read by the receiver, which may be in any call that waits.
     ///
     /// # Errors
-    /// If there is no such rank, if it has left or is lost, or if there is no memory.
-    pub fn send<T: NoUninit>(&self, to: u32, tag: u32, values: &[T]) -> Result<(), MessageError> {
-        let to = self.member(to)?;
-        self.endpoint.send(to, self.context, tag, bytemuck::cast_slice(values))
+    /// If there is no such rank, or if it is waited for and dies or leaves.
+    pub fn send<T: Element>(&self, to: u32, tag: u32, values: &[T]) -> Result<(), Error> {
+        self.send_by(Talk::Messages, to, tag, values)
     }
 
-    /// Receives a message into the beginning of `buffer`. Blocks until there is one.
+    pub(crate) fn send_by<T: Element>(&self, talk: Talk, to: u32, tag: u32, values: &[T]) -> Result<(), Error> {
+        let sending = self.sending(talk, tag, elements::bytes(values));
+        self.endpoint.run(&mut Send::new(self.member(to)?, sending))
+    }
+
+    /// Waits for a message and receives it into the beginning of `values`.
     ///
     /// # Errors
-    /// If there is no such rank, if it has left, or if any rank is lost. If the message is longer
-    /// than the buffer, or no whole number of values: then it is kept.
-    pub fn receive<T: Pod>(
+    /// If there is no such rank, if the message does not fit, or if the sender dies or leaves.
+    /// While it waits, the death of *any* rank of the job is an error.
+    pub fn receive<T: Element>(
         &self,
-        source: impl Into<Source>,
+        from: impl Into<Source>,
         tag: impl Into<Tag>,
-        buffer: &mut [T],
-    ) -> Result<Status, MessageError> {
-        let pattern = self.pattern(source.into(), tag.into())?;
-        let Received { envelope, length } = self.endpoint.receive(pattern, bytemuck::cast_slice_mut(buffer))?;
-        if !length.is_multiple_of(size_of::<T>().max(1)) {
-            return Err(MessageError::OtherType { rank: self.rank_of(envelope.source), length: length as u64 });
-        }
-        Ok(self.status(envelope, length))
+        values: &mut [T],
+    ) -> Result<Status, Error> {
+        self.receive_by(Talk::Messages, from.into(), tag.into(), values)
     }
 
-    /// Receives a message of any length. Blocks until there is one.
+    pub(crate) fn receive_by<T: Element>(
+        &self,
+        talk: Talk,
+        from: Source,
+        tag: Tag,
+        values: &mut [T],
+    ) -> Result<Status, Error> {
+        let pattern = self.pattern(talk, from, tag)?;
+        let posted = Posted::new(&self.endpoint, pattern);
+        let mut receive = posted.receive(values);
+        self.endpoint.run(&mut receive)?;
+        posted.complete::<T>(self, receive.want.got)
+    }
+
+    /// Sends a message and receives one at the same time: without a copy in between, also where two
+    /// ranks send each other long messages.
     ///
     /// # Errors
-    /// As for [`Communicator::receive`].
-    pub fn receive_vec<T: NoUninit + AnyBitPattern>(
+    /// As [`send`](Self::send) and [`receive`](Self::receive).
+    pub fn send_receive<T: Element, U: Element>(
         &self,
-        source: impl Into<Source>,
-        tag: impl Into<Tag>,
-    ) -> Result<(Status, Vec<T>), MessageError> {
-        let pattern = self.pattern(source.into(), tag.into())?;
-        let (envelope, bytes) = self.endpoint.receive_any_length(pattern)?;
-        Ok((self.status(envelope, bytes.len()), self.values(envelope, &bytes)?))
+        (to, sent_tag, sent): (u32, u32, &[T]),
+        (from, tag, values): (Source, Tag, &mut [U]),
+    ) -> Result<Status, Error> {
+        self.exchange(Talk::Messages, (to, sent_tag, sent), (from, tag, values))
     }
 
-    /// Begins to send a message, which the request owns until it is sent.
-    ///
-    /// # Errors
-    /// As for [`Communicator::send`].
-    pub fn begin_send<T: NoUninit + AnyBitPattern>(
+    pub(crate) fn exchange<T: Element, U: Element>(
         &self,
-        to: u32,
-        tag: u32,
-        values: &[T],
-    ) -> Result<SendRequest, MessageError> {
-        let to = self.member(to)?;
-        let request = self.endpoint.begin_send(to, self.context, tag, bytemuck::cast_slice(values).to_vec())?;
-        Ok(SendRequest::new(self.endpoint.clone(), request, to))
+        talk: Talk,
+        (to, sent_tag, sent): (u32, u32, &[T]),
+        (from, tag, values): (Source, Tag, &mut [U]),
+    ) -> Result<Status, Error> {
+        let send = Send::new(self.member(to)?, self.sending(talk, sent_tag, elements::bytes(sent)));
+        let pattern = self.pattern(talk, from, tag)?;
+        let posted = Posted::new(&self.endpoint, pattern);
+        let mut exchange = Exchange { send, receive: posted.receive(values) };
+        self.endpoint.run(&mut exchange)?;
+        posted.complete::<U>(self, exchange.receive.want.got)
     }
 
-    /// Begins to receive a message. It takes precedence over receives that begin later.
+    /// Sends a message that the request owns until it is complete. Never waits: the message is
+    /// sent in this call or in later ones of this rank.
     ///
     /// # Errors
     /// If there is no such rank.
-    pub fn begin_receive<T: NoUninit + AnyBitPattern>(
+    pub fn isend<T: Element>(&self, to: u32, tag: u32, values: Vec<T>) -> Result<SendRequest<'_, T>, Error> {
+        let to = self.member(to)?;
+        let (values, delivery) = (Arc::new(Owned(values)), Delivery::new(Mutex::new(None)));
+        let sending = self.sending(Talk::Messages, tag, values.clone() as Arc<dyn Payload + std::marker::Send + Sync>);
+        let mut engine = self.endpoint.engine();
+        engine.enqueue(to, sending, delivery.clone())?;
+        engine.tell_news();
+        drop(engine);
+        Ok(SendRequest { communicator: self, to, values, delivery })
+    }
+
+    /// Posts a receive: the next message that matches belongs to the request. Its buffer is given
+    /// when the message is received.
+    ///
+    /// # Errors
+    /// If there is no such rank.
+    pub fn ireceive<T: Element>(
         &self,
-        source: impl Into<Source>,
+        from: impl Into<Source>,
         tag: impl Into<Tag>,
-    ) -> Result<ReceiveRequest<T>, MessageError> {
-        let pattern = self.pattern(source.into(), tag.into())?;
-        let request = self.endpoint.begin_receive(pattern)?;
-        Ok(ReceiveRequest::new(self.clone(), request, pattern.source))
+    ) -> Result<ReceiveRequest<'_, T>, Error> {
+        let pattern = self.pattern(Talk::Messages, from.into(), tag.into())?;
+        Ok(ReceiveRequest::new(self, Posted::new(&self.endpoint, pattern)))
     }
 
-    /// The next message that would be received. Blocks until there is one.
+    /// Waits for a message without receiving it. The count is that of values of type `T`, rounded
+    /// up.
     ///
     /// # Errors
-    /// As for [`Communicator::receive`].
-    pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status, MessageError> {
-        let (envelope, length) = self.endpoint.probe(self.pattern(source.into(), tag.into())?)?;
-        Ok(self.status(envelope, length as usize))
+    /// As [`receive`](Self::receive).
+    pub fn probe<T: Element>(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status, Error> {
+        let mut probe = self.probing(from.into(), tag.into())?;
+        self.endpoint.run(&mut probe)?;
+        probe.found.map(|envelope| self.status::<T>(&envelope)).ok_or(Error::Left { rank: self.endpoint.rank })
     }
 
-    /// The next message that would be received, if it has come. Never blocks.
+    /// As [`probe`](Self::probe), without waiting: `None` if there is no such message yet.
     ///
     /// # Errors
-    /// If there is no such rank, or its memory was overwritten.
-    pub fn try_probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>, MessageError> {
-        let found = self.endpoint.try_probe(self.pattern(source.into(), tag.into())?)?;
-        Ok(found.map(|(envelope, length)| self.status(envelope, length as usize)))
+    /// If there is no such rank.
+    pub fn iprobe<T: Element>(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>, Error> {
+        let mut probe = self.probing(from.into(), tag.into())?;
+        self.endpoint.try_run(&mut probe)?;
+        Ok(probe.found.map(|envelope| self.status::<T>(&envelope)))
     }
 
-    /// The rank in the job of a rank.
-    pub(crate) fn member(&self, rank: u32) -> Result<u32, MessageError> {
-        let ranks = self.ranks();
-        self.group.members.get(rank as usize).copied().ok_or(MessageError::NoSuchRank { rank, ranks })
+    fn probing(&self, from: Source, tag: Tag) -> Result<Probe, Error> {
+        Ok(Probe { pattern: self.pattern(Talk::Messages, from, tag)?, found: None })
     }
 
-    fn pattern(&self, source: Source, tag: Tag) -> Result<Pattern, MessageError> {
-        let source = match source {
+    /// The number in the job of a rank of this communicator.
+    pub(crate) fn member(&self, rank: u32) -> Result<u32, Error> {
+        let member = self.members.get(rank as usize).copied();
+        member.ok_or(Error::NoSuchRank { rank, ranks: self.ranks() })
+    }
+
+    fn sending<P: Payload>(&self, talk: Talk, tag: u32, payload: P) -> Sending<P> {
+        Sending::new(self.context | talk as u32, tag, payload)
+    }
+
+    fn pattern(&self, talk: Talk, from: Source, tag: Tag) -> Result<Pattern, Error> {
+        let source = match from {
             Source::Any => None,
             Source::Rank(rank) => Some(self.member(rank)?),
         };
         let tag = match tag {
             Tag::Any => None,
-            Tag::Is(tag) => Some(tag),
+            Tag::Value(tag) => Some(tag),
         };
-        Ok(Pattern { context: self.context, source, tag })
+        Ok(Pattern { context: self.context | talk as u32, source, tag })
     }
 
-    /// The rank of a rank of the job.
-    fn rank_of(&self, member: u32) -> u32 {
-        self.group.members.iter().position(|&found| found == member).unwrap_or_default() as u32
+    pub(crate) fn status<T: Element>(&self, envelope: &Envelope) -> Status {
+        // The world, and others often, number their ranks as the job does.
+        let source = match self.members.get(envelope.source as usize) {
+            Some(&member) if member == envelope.source => envelope.source as usize,
+            _ => self.members.iter().position(|&member| member == envelope.source).unwrap_or_default(),
+        };
+        let count = envelope.length.div_ceil(size_of::<T>() as u64) as usize;
+        Status { source: source as u32, tag: envelope.tag, count }
+    }
+}
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Communicator").field("rank", &self.rank).field("ranks", &self.ranks()).finish_non_exhaustive()
+    }
+}
+
+/// Values of a message that no call waits for.
+#[derive(Debug)]
+pub(crate) struct Owned<T>(pub(crate) Vec<T>);
+
+impl<T: Element> Payload for Owned<T> {
+    fn bytes(&self) -> &[u8] {
+        elements::bytes(&self.0)
+    }
+}
+
+/// A posted receive, which is given back when dropped.
+pub(crate) struct Posted<'c> {
+    endpoint: &'c Endpoint,
+    pattern: Pattern,
+    pub(crate) ticket: Ticket,
+}
+
+impl<'c> Posted<'c> {
+    fn new(endpoint: &'c Endpoint, pattern: Pattern) -> Posted<'c> {
+        Posted { endpoint, pattern, ticket: endpoint.engine().matching.post(pattern) }
     }
 
-    pub(crate) fn status(&self, envelope: Envelope, bytes: usize) -> Status {
-        Status { source: self.rank_of(envelope.source), tag: envelope.tag, bytes }
+    pub(crate) fn receive<'a, T: Element>(&self, values: &'a mut [T]) -> Receive<'a> {
+        let want = Want { ticket: self.ticket, buffer: elements::bytes_mut(values), size: size_of::<T>(), got: None };
+        Receive { want, from: self.pattern.source }
     }
 
-    pub(crate) fn values<T: NoUninit + AnyBitPattern>(
-        &self,
-        envelope: Envelope,
-        bytes: &[u8],
-    ) -> Result<Vec<T>, MessageError> {
-        let size = size_of::<T>();
-        if size == 0 || !bytes.len().is_multiple_of(size) {
-            return Err(MessageError::OtherType { rank: self.rank_of(envelope.source), length: bytes.len() as u64 });
-        }
-        let mut values = vec![T::zeroed(); bytes.len() / size];
-        bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
-        Ok(values)
+    /// The receive is over.
+    pub(crate) fn complete<T: Element>(self, of: &Communicator, got: Option<Envelope>) -> Result<Status, Error> {
+        // A receive that has ended without an error has its message.
+        let got = got.ok_or(Error::Left { rank: of.endpoint.rank })?;
+        std::mem::forget(self);
+        Ok(of.status::<T>(&got))
     }
 
-    /// The number of the next collective call, which is the tag of its messages.
-    pub(crate) fn next_call(&self) -> u32 {
-        self.group.calls.fetch_add(1, Relaxed)
+    pub(crate) fn engine(&self) -> std::sync::MutexGuard<'_, Engine> {
+        self.endpoint.engine()
     }
+}
 
-    /// This communicator for the messages of collective calls.
-    pub(crate) fn for_calls(&self) -> Communicator {
-        Communicator { context: self.context | 1, ..self.clone() }
+impl Drop for Posted<'_> {
+    fn drop(&mut self) {
+        self.endpoint.engine().give_back(self.ticket);
     }
 }

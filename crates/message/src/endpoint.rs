@@ -1,93 +1,81 @@
-//! A rank: its rings, its queues, and its waits.
-//!
-//! One lock protects what the threads of a rank share: the positions in its rings, and its queues.
-//! A thread that waits looks at its rings without the lock first.
-//!
-//! A thread that waits for anything, also for room to send, moves the messages that come meanwhile
-//! to the queues. So two ranks that send to each other both have room in the end.
+//! A rank's end of all communication: memory, engine, and how its threads wait.
 
-mod queues;
-mod receiving;
-mod sending;
-mod waiting;
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-use policy::waiting::WaitingRule;
-use sys::shared_memory::View;
+use policy::Instant;
+use policy::waiting::Waiter;
+use wait::external::{Awaited, ExternalObject};
+use wait::process_slot::Claimant;
 use wait::{Counters, Statistics, Waiting};
 
-pub(crate) use self::queues::{Completed, Received};
-use self::queues::{Message, Pending, Request, Shared, Stream};
-use self::waiting::Interest;
-use crate::bell::Bell;
-use crate::error::{JoinError, MessageError};
-use crate::matching::{Claimed, Early, Envelope, Matching, Pattern};
-use crate::memory::{Memory, RingMemory, remove_name};
+use crate::engine::Engine;
+use crate::error::{Error, JoinError};
+use crate::matching::Ticket;
+use crate::memory::Memory;
 
-/// A rank of a job, in this process.
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    memory: Memory,
-    pub(crate) rank: u32,
-    process: u32,
-    waiting: Waiting,
-    /// Whether there are as many CPUs as ranks.
-    has_own_cpu: bool,
-    /// The memory of the waiting rule.
-    state: AtomicU64,
-    waits: AtomicU64,
-    counters: Counters,
-    /// The set of ranks that send to this one.
-    senders: View<[AtomicU64]>,
-    incoming: Vec<OnceLock<RingMemory>>,
-    /// The heads of these rings, for a look without the lock.
-    heads: Vec<AtomicU64>,
-    /// The first context that this rank has not used.
-    context: AtomicU32,
-    /// Counts what threads of this rank have done for others of them.
-    events: AtomicU64,
-    shared: Mutex<Shared>,
+/// After so many polls of one wait, and before it sleeps, long messages are fetched that no receive
+/// has asked for. Most waits are over by then, and what they wait for is copied only once.
+const PATIENCE: u32 = 1_000;
+
+/// What a call does, step by step.
+pub(crate) trait Operation {
+    /// Goes on as far as possible. Returns whether it is complete.
+    fn step(&mut self, engine: &mut Engine) -> Result<bool, Error>;
+
+    /// The rank whose end makes it impossible. `None` if any rank may complete it.
+    fn awaited(&self) -> Option<u32>;
+
+    /// The receive that reads its long message itself.
+    fn ticket(&self) -> Option<Ticket> {
+        None
+    }
+
+    /// Gives up, after an error.
+    fn abandon(&mut self, _engine: &mut Engine) {}
 }
 
-/// The variable with the number of CPUs that all ranks share, which `rowlock prun` sets.
-const CPUS: &str = "ROWLOCK_CPUS";
+/// A rank of a job, in this process.
+pub(crate) struct Endpoint {
+    memory: Arc<Memory>,
+    pub(crate) rank: u32,
+    claimant: Claimant,
+    /// The process that has joined, and not the child of a fork.
+    pid: u32,
+    engine: Mutex<Engine>,
+    waiting: Waiting,
+    /// The rule's memory of earlier waits, unless a wait uses it.
+    waiter: Mutex<Option<Waiter>>,
+    waits: AtomicU64,
+    counters: Counters,
+    /// The number of contexts that this rank has chosen for communicators.
+    pub(crate) contexts: AtomicU64,
+}
 
 impl Endpoint {
-    /// Joins a job as this rank.
-    pub(crate) fn join(memory: Memory, rank: u32, waiting: Waiting, name: Option<&str>) -> Result<Endpoint, JoinError> {
-        let have_all_joined = memory.claim(rank)?;
-        if let Some(name) = name.filter(|_| have_all_joined) {
-            remove_name(name);
+    /// Joins the job as this rank, once.
+    pub(crate) fn join(memory: Arc<Memory>, rank: u32, waiting: Waiting) -> Result<Endpoint, JoinError> {
+        if rank >= memory.ranks() {
+            return Err(JoinError::NoSuchRank { rank, ranks: memory.ranks() });
         }
-        let ranks = memory.ranks();
-        let senders = memory.senders(rank).ok_or(JoinError::NoSuchRank { rank, ranks })?;
+        let claimant = memory.own_process();
+        if !memory.process(rank).claim(claimant) {
+            return Err(JoinError::Joined { rank });
+        }
         Ok(Endpoint {
+            engine: Mutex::new(Engine::new(memory.clone(), rank)),
+            memory,
             rank,
-            process: std::process::id(),
+            claimant,
+            pid: std::process::id(),
             waiting,
-            has_own_cpu: cpus() >= ranks && waiting.rule() != WaitingRule::AlwaysBlock,
-            state: AtomicU64::new(0),
+            waiter: Mutex::new(Some(ExternalObject::waiter(&waiting))),
             waits: AtomicU64::new(0),
             counters: Counters::new(),
-            senders,
-            incoming: (0..ranks).map(|_| OnceLock::new()).collect(),
-            heads: (0..ranks).map(|_| AtomicU64::new(0)).collect(),
-            // The first two are those of all ranks.
-            context: AtomicU32::new(2),
-            events: AtomicU64::new(0),
-            shared: Mutex::new(Shared {
-                matching: Matching::default(),
-                streams: (0..ranks).map(|_| Stream::Idle).collect(),
-                outgoing: (0..ranks).map(|_| None).collect(),
-                requests: BTreeMap::new(),
-                last: 0,
-                first: 0,
-            }),
-            memory,
+            contexts: AtomicU64::new(0),
         })
     }
 
@@ -95,179 +83,188 @@ impl Endpoint {
         self.memory.ranks()
     }
 
-    /// The waits so far.
+    /// The counts of all waits of this rank so far.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut sum = Statistics { waits: self.waits.load(Relaxed), ..Statistics::default() };
         self.counters.add_to(&mut sum);
         sum
     }
 
-    /// The first context that this rank has not used.
-    pub(crate) fn next_context(&self) -> u32 {
-        self.context.load(Relaxed)
-    }
-
-    /// Uses all contexts before this one.
-    pub(crate) fn use_contexts(&self, end: u32) {
-        self.context.fetch_max(end, Relaxed);
-    }
-
-    /// Sends a message. Returns when the bytes are copied.
-    pub(crate) fn send(&self, to: u32, context: u32, tag: u32, bytes: &[u8]) -> Result<(), MessageError> {
-        let mut message = Message { context, tag, has_begun: false, sent: 0 };
-        let mut turn = None;
-        self.wait(Some(to), Interest::Room, |shared| {
-            if to == self.rank {
-                self.send_to_self(shared, message, bytes.to_vec());
-                return Ok(Some(()));
-            }
-            self.advance(shared, to)?;
-            let number = shared.last + 1;
-            let outgoing = self.outgoing(&mut shared.outgoing, to)?;
-            let is_first = match (outgoing.queue.front(), turn) {
-                (None, _) => true,
-                (Some(Pending::Turn(first)), turn) => turn == Some(*first),
-                (Some(Pending::Owned { .. }), _) => false,
-            };
-            if is_first && self.push(outgoing, to, &mut message, bytes)? {
-                if turn.is_some() {
-                    outgoing.queue.pop_front();
-                    self.stir();
-                }
-                return Ok(Some(()));
-            }
-            if turn.is_none() {
-                outgoing.queue.push_back(Pending::Turn(number));
-                turn = Some(number);
-                shared.last = number;
-            }
-            // The other rank may lack room as well.
-            self.pull_from(shared, None)?;
-            Ok(None)
-        })
-    }
-
-    /// Begins to send a message. Returns the number of the request.
-    pub(crate) fn begin_send(&self, to: u32, context: u32, tag: u32, bytes: Vec<u8>) -> Result<u64, MessageError> {
-        let shared = &mut *self.lock();
-        let message = Message { context, tag, has_begun: false, sent: 0 };
-        shared.last += 1;
-        let request = shared.last;
-        if to == self.rank {
-            self.send_to_self(shared, message, bytes.clone());
-            shared.requests.insert(request, Request::Sent(bytes));
-            return Ok(request);
-        }
-        let outgoing = self.outgoing(&mut shared.outgoing, to)?;
-        outgoing.queue.push_back(Pending::Owned { request, message, bytes });
-        shared.requests.insert(request, Request::Sends);
-        self.advance(shared, to)?;
-        Ok(request)
-    }
-
-    /// Receives a message into a buffer.
-    pub(crate) fn receive(&self, pattern: Pattern, buffer: &mut [u8]) -> Result<Received, MessageError> {
-        let mut direct = None;
-        self.wait(pattern.source, Interest::Message(pattern.source), |shared| {
-            self.try_receive(shared, pattern, buffer, &mut direct)
-        })
-    }
-
-    /// Receives a message of any length.
-    pub(crate) fn receive_any_length(&self, pattern: Pattern) -> Result<(Envelope, Vec<u8>), MessageError> {
-        self.wait(pattern.source, Interest::Message(pattern.source), |shared| {
-            self.pull_from(shared, pattern.source)?;
-            Ok(shared.matching.take_message(pattern, u64::MAX))
-        })
-    }
-
-    /// Begins to receive a message. Returns the number of the request.
-    pub(crate) fn begin_receive(&self, pattern: Pattern) -> Result<u64, MessageError> {
-        let shared = &mut *self.lock();
-        shared.last += 1;
-        let request = shared.last;
-        if shared.matching.find(pattern).is_none() {
-            self.pull_from(shared, pattern.source)?;
-        }
-        let state = match shared.matching.claim(pattern) {
-            Some(Claimed::Complete(envelope, bytes)) => Request::Received(envelope, bytes),
-            Some(Claimed::Coming(number)) => {
-                shared.redirect(number, request);
-                Request::Receives
-            }
-            None => {
-                shared.matching.post(request, pattern);
-                Request::Receives
-            }
-        };
-        shared.requests.insert(request, state);
-        Ok(request)
-    }
-
-    /// Waits until a request is complete, and returns what it has received or sent.
-    pub(crate) fn finish(&self, request: u64, with: Option<u32>) -> Result<Completed, MessageError> {
-        self.wait(with, Interest::Room, |shared| {
-            self.pull_from(shared, None)?;
-            self.advance_all(shared)?;
-            Ok(shared.take_complete(request))
-        })
-    }
-
-    /// What a request has received or sent, if it is complete.
-    pub(crate) fn test(&self, request: u64) -> Result<Option<Completed>, MessageError> {
-        let shared = &mut *self.lock();
-        self.pull_from(shared, None)?;
-        self.advance_all(shared)?;
-        Ok(shared.take_complete(request))
-    }
-
-    /// Gives up a request. A message that is being sent is sent to its end.
-    pub(crate) fn forget(&self, request: u64) {
-        let shared = &mut *self.lock();
-        shared.matching.withdraw(request);
-        shared.requests.remove(&request);
-    }
-
-    /// The next message that a receive would take, and its length in bytes.
-    pub(crate) fn probe(&self, pattern: Pattern) -> Result<(Envelope, u64), MessageError> {
-        self.wait(pattern.source, Interest::Message(pattern.source), |shared| {
-            self.pull_from(shared, pattern.source)?;
-            Ok(shared.matching.find(pattern).map(Early::about))
-        })
-    }
-
-    /// As [`Endpoint::probe`], if the message has come.
-    pub(crate) fn try_probe(&self, pattern: Pattern) -> Result<Option<(Envelope, u64)>, MessageError> {
-        let shared = &mut *self.lock();
-        self.pull_from(shared, pattern.source)?;
-        Ok(shared.matching.find(pattern).map(Early::about))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells other threads of this rank that something has changed.
     #[inline]
-    fn stir(&self) {
-        self.events.fetch_add(1, SeqCst);
-        Bell(self.memory.bell(self.rank)).ring();
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on with an operation once. Returns whether it is complete.
+    pub(crate) fn try_run(&self, operation: &mut impl Operation) -> Result<bool, Error> {
+        step(&mut self.engine(), operation)
+    }
+
+    /// Waits by the rule until an operation is complete.
+    pub(crate) fn run(&self, operation: &mut impl Operation) -> Result<(), Error> {
+        match self.try_run(operation) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.wait(operation),
+            Err(why) => Err(why),
+        }
+        .inspect_err(|_| operation.abandon(&mut self.engine()))
+    }
+
+    #[cold]
+    fn wait(&self, operation: &mut impl Operation) -> Result<(), Error> {
+        self.waits.fetch_add(1, Relaxed);
+        let awaited = operation.awaited();
+        let end = Cell::new(None);
+        let is_possible = || {
+            end.set(self.end_of(awaited));
+            end.get().is_none()
+        };
+        let object = ExternalObject {
+            state: self.memory.team_state(),
+            counters: &self.counters,
+            waiting: self.waiting,
+            threads: self.memory.ranks(),
+        };
+        let kept = || self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let mut waiter = kept().take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
+            let mut wait = OperationWait { endpoint: self, operation, polls: 0, result: None };
+            object.wait_while_possible(&is_possible, &mut waiter, &mut wait);
+            let result = wait.result;
+            *kept() = Some(waiter);
+            if let Some(result) = result {
+                return result;
+            }
+            // What the other ranks did before their end counts.
+            if self.try_run(operation)? {
+                return Ok(());
+            }
+            match end.take() {
+                Some(End::Lost { rank, pid }) => return Err(Error::Lost { rank, pid }),
+                Some(End::Left { rank }) => return Err(Error::Left { rank }),
+                None => {}
+            }
+        }
+    }
+
+    /// The reason why a wait for a rank, or for any, is in vain.
+    fn end_of(&self, awaited: Option<u32>) -> Option<End> {
+        if let Some((rank, pid)) = self.memory.lost() {
+            return Some(End::Lost { rank, pid });
+        }
+        let has_left = |&rank: &u32| self.memory.process(rank).is_retired();
+        match awaited {
+            Some(rank) => has_left(&rank).then_some(End::Left { rank }),
+            None => {
+                let mut others = (0..self.ranks()).filter(|&rank| rank != self.rank);
+                let last = others.clone().next_back()?;
+                others.all(|rank| has_left(&rank)).then_some(End::Left { rank: last })
+            }
+        }
     }
 }
 
-/// How many CPUs the ranks have together, which may each be bound to other ones.
-fn cpus() -> u32 {
-    let together = std::env::var(CPUS).ok().and_then(|cpus| cpus.parse().ok());
-    together.unwrap_or_else(sys::cpus::usable)
+/// The end of a rank.
+#[derive(Clone, Copy)]
+enum End {
+    Lost { rank: u32, pid: u32 },
+    Left { rank: u32 },
 }
 
+#[inline]
+fn step(engine: &mut Engine, operation: &mut impl Operation) -> Result<bool, Error> {
+    let result = operation.step(engine);
+    engine.tell_news();
+    result
+}
+
+/// Waits for an operation.
+struct OperationWait<'a, O> {
+    endpoint: &'a Endpoint,
+    operation: &'a mut O,
+    polls: u32,
+    result: Option<Result<(), Error>>,
+}
+
+impl<O: Operation> OperationWait<'_, O> {
+    /// Returns whether the operation is complete or has failed.
+    fn step(&mut self, engine: &mut Engine) -> bool {
+        self.polls = self.polls.saturating_add(1);
+        let mut result = step(engine, self.operation);
+        if let (Ok(false), true) = (&result, self.polls >= PATIENCE) {
+            result = engine.fetch(self.operation.ticket()).map(|()| false);
+            engine.tell_news();
+        }
+        self.result = match result {
+            Ok(false) => return false,
+            Ok(true) => Some(Ok(())),
+            Err(why) => Some(Err(why)),
+        };
+        true
+    }
+}
+
+impl<O: Operation> Awaited for OperationWait<'_, O> {
+    fn poll(&mut self) -> bool {
+        if self.result.is_some() {
+            return true;
+        }
+        let endpoint = self.endpoint;
+        match endpoint.engine.try_lock() {
+            Ok(mut engine) => self.step(&mut engine),
+            Err(TryLockError::Poisoned(engine)) => self.step(&mut engine.into_inner()),
+            // Another thread of this rank makes progress.
+            Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) {
+        let endpoint = self.endpoint;
+        self.polls = self.polls.max(PATIENCE);
+        endpoint.memory.bell(endpoint.rank).sleep(deadline, || self.step(&mut endpoint.engine()));
+    }
+}
+
+/// Writes all that waits for room.
+struct Flush(u32);
+
+impl Operation for Flush {
+    fn step(&mut self, engine: &mut Engine) -> Result<bool, Error> {
+        engine.progress(None)?;
+        Ok(engine.first_queued().inspect(|&rank| self.0 = rank).is_none())
+    }
+
+    fn awaited(&self) -> Option<u32> {
+        Some(self.0)
+    }
+}
+
+/// Leaves the job.
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        if std::process::id() != self.process {
+        if std::process::id() != self.pid {
             return;
         }
-        // Messages that have no room yet are lost, as those are that nothing receives.
-        self.memory.leave(self.rank);
-        (0..self.ranks()).for_each(|rank| Bell(self.memory.bell(rank)).ring());
+        let process = self.memory.process(self.rank);
+        if std::thread::panicking() {
+            self.engine().withdraw();
+            return process.abandon(self.claimant);
+        }
+        // A rank may wait for an answer that has no room yet. If it ends instead, so does this.
+        let mut flush = Flush(self.rank);
+        while let Ok(false) = self.try_run(&mut flush) {
+            if self.run(&mut flush).is_err() {
+                break;
+            }
+        }
+        self.engine().withdraw();
+        process.retire(self.claimant);
+        (0..self.ranks()).for_each(|rank| self.memory.bell(rank).ring());
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("rank", &self.rank).field("ranks", &self.ranks()).finish_non_exhaustive()
     }
 }

@@ -1,120 +1,220 @@
-//! The errors of messages.
+//! Errors. Each names the rank that it is about.
 
 use std::io;
 
-/// Why ranks cannot be joined.
+/// The reason why a message could not be sent or received.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no such rank.
+    #[error("there is no rank {rank}: the communicator has {ranks} ranks, counted from 0")]
+    NoSuchRank {
+        /// The number that was given.
+        rank: u32,
+        /// The number of ranks.
+        ranks: u32,
+    },
+    /// The message does not fit. It is kept: a call with a longer buffer receives it.
+    #[error(
+        "the message of {length} bytes from rank {rank} with tag {tag} does not fit into a buffer of {room} bytes: \
+         receive it with a longer one"
+    )]
+    TooShort {
+        /// The sender.
+        rank: u32,
+        /// The tag of the message.
+        tag: u32,
+        /// The length of the message in bytes.
+        length: u64,
+        /// The length of the buffer in bytes.
+        room: u64,
+    },
+    /// The message is no whole number of values of the type. It is kept, as above.
+    #[error(
+        "the message of {length} bytes from rank {rank} with tag {tag} is no sequence of values of {size} bytes: \
+         receive it as the type that was sent"
+    )]
+    OtherType {
+        /// The sender.
+        rank: u32,
+        /// The tag of the message.
+        tag: u32,
+        /// The length of the message in bytes.
+        length: u64,
+        /// The size of the values to be received.
+        size: u64,
+    },
+    /// A part of a collective call has another length at another rank.
+    #[error("rank {rank} takes part with {found} values, and this rank expects {expected} from it")]
+    OtherLength {
+        /// The other rank.
+        rank: u32,
+        /// The number of its values.
+        found: u64,
+        /// The number that was expected.
+        expected: u64,
+    },
+    /// The buffers of a collective call do not fit together.
+    #[error("rank {rank} takes part with a buffer of {found} values, and needs {expected}")]
+    WrongLength {
+        /// The calling rank.
+        rank: u32,
+        /// The length of its buffer.
+        found: u64,
+        /// The necessary length.
+        expected: u64,
+    },
+    /// A rank has died, or was dropped by a thread that panicked.
+    #[error("rank {rank} has died (process {pid}), and the wait may have been for it")]
+    Lost {
+        /// The first such rank, among all of the job.
+        rank: u32,
+        /// Its process id.
+        pid: u32,
+    },
+    /// The awaited rank has left the job. If any rank was awaited, this is one of them, and all
+    /// others have left as well.
+    #[error("rank {rank} has left the job, so it neither sends nor receives what is waited for")]
+    Left {
+        /// The rank.
+        rank: u32,
+    },
+    /// The sender has given up before all of the message had arrived.
+    #[error("rank {rank} has given up sending a message of {length} bytes with tag {tag}")]
+    Withdrawn {
+        /// The sender.
+        rank: u32,
+        /// The tag of the message.
+        tag: u32,
+        /// The length of the message in bytes.
+        length: u64,
+    },
+    /// This message was withdrawn because another one to the same rank has failed.
+    #[error("the message to rank {rank} was given up, because another one to it has failed")]
+    GivenUp {
+        /// The receiver.
+        rank: u32,
+    },
+    /// The shared memory contains what a rank never writes.
+    #[error("the shared memory between this rank and rank {rank} is damaged: {what}")]
+    Damaged {
+        /// The other rank.
+        rank: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The system refused memory for messages.
+    #[error("cannot exchange messages with rank {rank}: {why}")]
+    System {
+        /// The other rank.
+        rank: u32,
+        /// The reason, as the system says it.
+        why: String,
+    },
+    /// The words are not within the memory that a rank has registered.
+    #[error("the words up to {end} are beyond the memory that rank {rank} has registered, which has {length}")]
+    BeyondWindow {
+        /// The rank whose memory it is.
+        rank: u32,
+        /// The place behind the last word.
+        end: u64,
+        /// The number of words.
+        length: u64,
+    },
+    /// All contexts that this rank may choose are used.
+    #[error("rank {rank} has chosen contexts for all communicators that it can: use communicators again")]
+    Contexts {
+        /// The rank.
+        rank: u32,
+    },
+}
+
+impl Error {
+    /// A function that makes an error of the system one about a rank.
+    pub(crate) fn system(rank: u32) -> impl FnOnce(io::Error) -> Error {
+        move |why| Error::System { rank, why: why.to_string() }
+    }
+}
+
+/// The reason why a rank could not join its job.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// A variable of `rowlock prun` is missing or cannot be read.
-    #[error("{name} {problem}: start the ranks by `rowlock prun -n N -- PROGRAM`, or join them by a name")]
+    /// A variable of the environment is missing or is nonsense.
+    #[error("{variable} is {found}: start the program by `rowlock prun`, or join by a name and a number")]
     Environment {
         /// The variable.
-        name: &'static str,
-        /// A clause about it.
-        problem: &'static str,
+        variable: &'static str,
+        /// `not set`, or its value.
+        found: String,
     },
-    /// There are more ranks than memory is laid out for, or none.
-    #[error("there can be 1 to {most} ranks, not {ranks}", most = crate::MOST_RANKS)]
+    /// The number of ranks is out of range.
+    #[error("a job has 1 to {} ranks, not {ranks}", crate::memory::MOST_RANKS)]
     Ranks {
-        /// Their number.
+        /// The number that was given.
         ranks: u32,
     },
-    /// There is no such rank.
-    #[error("rank {rank} does not exist: there are {ranks}")]
+    /// The rank is not one of the job.
+    #[error("there is no rank {rank} in a job of {ranks} ranks")]
     NoSuchRank {
-        /// The rank.
+        /// The number that was given.
         rank: u32,
-        /// How many there are.
+        /// The number of ranks.
         ranks: u32,
     },
-    /// The rank has joined before.
-    #[error("rank {rank} has joined already: each number belongs to one process")]
-    Taken {
-        /// The rank.
-        rank: u32,
-    },
-    /// The memory has another number of ranks.
-    #[error("these ranks are {found}, not {expected}")]
+    /// The memory is for another number of ranks.
+    #[error("rank {rank} expects a job of {expected} ranks, and the shared memory is for {found}")]
     OtherRanks {
+        /// The rank that wants to join.
+        rank: u32,
+        /// The number that it expects.
+        expected: u32,
         /// The number in the memory.
         found: u32,
-        /// The number that was asked for.
-        expected: u32,
     },
-    /// The file is no memory of ranks, or one of another version.
-    #[error("{0}: rebuild all ranks with one version of rowlock, or choose another name")]
-    Foreign(&'static str),
+    /// The rank has joined before: a rank joins once.
+    #[error("rank {rank} has joined this job already: each rank joins once, in one process")]
+    Joined {
+        /// The rank.
+        rank: u32,
+    },
+    /// The file was not created by this library.
+    #[error("this is not the shared memory of a job: {why}")]
+    Foreign {
+        /// The reason.
+        why: &'static str,
+    },
+    /// The file was created by another version of this library.
+    #[error("the shared memory has version {found} of the layout, and this program knows {known}: rebuild one of them")]
+    Version {
+        /// The version of the file.
+        found: u64,
+        /// The version of this library.
+        known: u64,
+    },
+    /// The file's length contradicts its header.
+    #[error("the shared memory should have {expected} bytes and has {found}: it has been cut off or overwritten")]
+    Length {
+        /// The length by the header.
+        expected: u64,
+        /// The file's length.
+        found: u64,
+    },
     /// A system call failed.
     #[error("cannot {doing}: {why}")]
     System {
         /// The attempted action.
-        doing: &'static str,
+        doing: String,
         /// The error of the system call.
         #[source]
         why: io::Error,
     },
 }
 
-/// Why a message was not sent or received. Ranks are those of the communicator.
-#[derive(Debug, thiserror::Error)]
-pub enum MessageError {
-    /// There is no such rank.
-    #[error("rank {rank} does not exist: this communicator has {ranks}")]
-    NoSuchRank {
-        /// The rank.
-        rank: u32,
-        /// How many there are.
-        ranks: u32,
-    },
-    /// The process of a rank has ended without leaving, so nothing more can be expected of the job.
-    #[error("rank {rank} of the job has ended")]
-    Lost {
-        /// The rank in the whole job.
-        rank: u32,
-    },
-    /// The rank has left: it receives no message, and will send none.
-    #[error("rank {rank} of the job has left")]
-    Left {
-        /// The rank in the whole job.
-        rank: u32,
-    },
-    /// The message is longer than the buffer. It is kept, and can be received into a longer one.
-    #[error("the message of rank {rank} has {length} bytes, and there is room for {room}")]
-    TooLong {
-        /// The sender.
-        rank: u32,
-        /// The length of the message, in bytes.
-        length: u64,
-        /// The length of the buffer, in bytes.
-        room: u64,
-    },
-    /// The message is not a whole number of elements.
-    #[error("the message of rank {rank} has {length} bytes, which is no whole number of elements")]
-    OtherType {
-        /// The sender.
-        rank: u32,
-        /// The length of the message, in bytes.
-        length: u64,
-    },
-    /// Another process has overwritten the memory of a rank.
-    #[error("the memory of rank {rank} of the job was overwritten")]
-    Overwritten {
-        /// The rank in the whole job.
-        rank: u32,
-    },
-    /// The arguments of ranks in a collective call do not fit together.
-    #[error("{0}")]
-    Mismatch(&'static str),
-    /// This process is the child of a fork. Only its parent is a rank.
-    #[error("a child of a rank cannot use its messages")]
-    Forked,
-    /// There is no memory for messages to this rank.
-    #[error("there is no memory for messages to rank {rank} of the job: {why}")]
-    Memory {
-        /// The rank in the whole job.
-        rank: u32,
-        /// The error of the system.
-        #[source]
-        why: io::Error,
-    },
+impl JoinError {
+    pub(crate) const TOO_SHORT: JoinError = JoinError::Foreign { why: "it is too short" };
+
+    /// A function that makes an error of the system one of this action.
+    pub(crate) fn system(doing: impl Into<String>) -> impl Fn(io::Error) -> JoinError {
+        let doing = doing.into();
+        move |why| JoinError::System { doing: doing.clone(), why }
+    }
 }

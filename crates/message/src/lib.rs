@@ -1,6 +1,6 @@
-#![doc = include_str!("../README.md")]
-#![cfg_attr(loom, allow(dead_code, reason = "only the protocols are modelled"))]
+#![cfg_attr(not(loom), doc = include_str!("../README.md"))]
 #![forbid(unsafe_code)]
+#![cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 
 mod bell;
 #[cfg(not(loom))]
@@ -9,28 +9,37 @@ mod collective;
 mod communicator;
 #[cfg(not(loom))]
 mod endpoint;
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
+mod join;
+#[cfg(not(loom))]
 mod matching;
 #[cfg(not(loom))]
-mod memory;
-#[cfg(all(test, loom))]
-#[allow(clippy::unwrap_used, reason = "a model that cannot continue has failed")]
-mod model;
+pub mod memory;
+#[cfg(not(loom))]
+mod operation;
+mod record;
 #[cfg(not(loom))]
 mod request;
 mod ring;
-#[cfg(all(test, not(loom)))]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
-mod tests;
-mod word;
+#[cfg(not(loom))]
+mod sending;
+#[cfg(not(loom))]
+mod split;
+mod sync;
+#[cfg(not(loom))]
+mod window;
 
 #[cfg(not(loom))]
-pub use communicator::{Communicator, MEMORY, RANK, RANKS, Source, Status, Tag};
-pub use error::{JoinError, MessageError};
-#[cfg(not(loom))]
-pub use memory::create;
-#[cfg(not(loom))]
-pub use request::{ReceiveRequest, SendRequest, Tested};
-
-/// The most ranks of a job.
-pub const MOST_RANKS: u32 = 1024;
+pub use {
+    communicator::{Communicator, Source, Status, Tag},
+    error::{Error, JoinError},
+    join::{environment, join, join_named, threads},
+    request::{ReceiveRequest, SendRequest},
+    sys::elements::Element,
+    wait::Waiting,
+    window::Window,
+};

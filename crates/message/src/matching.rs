@@ -1,217 +1,152 @@
-//! Which message goes to which receive: pure decisions on two queues.
+//! Matching: which message a receive gets. Pure.
 //!
-//! A receive takes the message that came first of those that it accepts. A message goes to the
-//! receive that was posted first of those that accept it. So the messages of a pair of ranks with
-//! the same tag are received in the order in which they were sent.
+//! A receive *posts* a pattern and holds a ticket. A message that *arrives* is bound to the ticket
+//! that was posted first among those whose pattern it matches, or it waits, unexpected. A posted
+//! pattern is bound to the message that arrived first among the unexpected ones that match. So order
+//! holds for each pair and tag: of two messages that match one pattern, the first comes first.
+//!
+//! A ticket that is given back leaves its message where it was in the order.
+//!
+//! Unexpected messages take memory of the receiver until they are received. Their number has no
+//! bound: a rank that waits must take what comes from others, or two ranks that send to each other
+//! would lock up.
 
 use std::collections::VecDeque;
 
-/// The sender of a message, and its tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Envelope {
-    pub(crate) context: u32,
-    /// The rank in the job.
-    pub(crate) source: u32,
-    pub(crate) tag: u32,
-}
-
-/// The messages that a receive accepts.
+/// What a receive accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     pub(crate) context: u32,
-    /// `None` for any.
+    /// `None` accepts all sources.
     pub(crate) source: Option<u32>,
-    /// `None` for any.
+    /// `None` accepts all tags.
     pub(crate) tag: Option<u32>,
 }
 
+/// What is known of a message without its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    pub(crate) source: u32,
+    pub(crate) context: u32,
+    pub(crate) tag: u32,
+    /// In bytes.
+    pub(crate) length: u64,
+}
+
+/// A posted receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+/// A message that has arrived.
+#[derive(Debug)]
+pub(crate) struct Message<B> {
+    pub(crate) envelope: Envelope,
+    /// The receive that gets it.
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) body: B,
+}
+
+/// Receives and messages that are not complete.
+#[derive(Debug)]
+pub(crate) struct Matching<B> {
+    /// Receives without a message, in the order of their posting.
+    posted: VecDeque<(Ticket, Pattern)>,
+    /// Messages in the order of their arrival.
+    messages: VecDeque<Message<B>>,
+    /// The number of tickets so far.
+    tickets: u64,
+}
+
 impl Pattern {
-    pub(crate) fn accepts(self, envelope: Envelope) -> bool {
+    #[inline]
+    fn accepts(&self, envelope: &Envelope) -> bool {
         self.context == envelope.context
             && self.source.is_none_or(|source| source == envelope.source)
             && self.tag.is_none_or(|tag| tag == envelope.tag)
     }
 }
 
-/// A message that came before a receive for it. Its bytes may still be coming.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Early {
-    pub(crate) envelope: Envelope,
-    /// The number of all of its bytes.
-    pub(crate) length: u64,
-    /// `None` as long as bytes are missing.
-    pub(crate) bytes: Option<Vec<u8>>,
-    number: u64,
-}
-
-impl Early {
-    /// Its envelope and length.
-    pub(crate) fn about(&self) -> (Envelope, u64) {
-        (self.envelope, self.length)
-    }
-}
-
-/// A message that a posted receive has taken.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Claimed {
-    Complete(Envelope, Vec<u8>),
-    /// Its number.
-    Coming(u64),
-}
-
-/// The queues of a rank.
-#[derive(Debug, Default)]
-pub(crate) struct Matching {
-    posted: VecDeque<(u64, Pattern)>,
-    early: VecDeque<Early>,
-    /// How many messages have been early.
-    count: u64,
-}
-
-impl Matching {
-    /// Posts a receive with this number.
-    pub(crate) fn post(&mut self, number: u64, pattern: Pattern) {
-        self.posted.push_back((number, pattern));
+impl<B> Matching<B> {
+    pub(crate) fn new() -> Matching<B> {
+        Matching { posted: VecDeque::new(), messages: VecDeque::new(), tickets: 0 }
     }
 
-    /// Withdraws a receive. Returns whether it was still posted.
-    pub(crate) fn withdraw(&mut self, number: u64) -> bool {
-        let place = self.posted.iter().position(|&(posted, _)| posted == number);
-        place.and_then(|place| self.posted.remove(place)).is_some()
+    /// Posts a receive.
+    #[inline]
+    pub(crate) fn post(&mut self, pattern: Pattern) -> Ticket {
+        let ticket = Ticket(self.tickets);
+        self.tickets += 1;
+        match self.unexpected(&pattern) {
+            Some(message) => message.ticket = Some(ticket),
+            None => self.posted.push_back((ticket, pattern)),
+        }
+        ticket
     }
 
-    /// Whether a posted receive accepts a message.
-    pub(crate) fn is_awaited(&self, envelope: Envelope) -> bool {
-        self.posted.iter().any(|(_, pattern)| pattern.accepts(envelope))
+    /// The first unexpected message that a pattern accepts.
+    #[inline]
+    fn unexpected(&mut self, pattern: &Pattern) -> Option<&mut Message<B>> {
+        self.messages.iter_mut().find(|message| message.ticket.is_none() && pattern.accepts(&message.envelope))
     }
 
-    /// Takes the posted receive that a message goes to.
-    pub(crate) fn take_receive(&mut self, envelope: Envelope) -> Option<u64> {
-        let place = self.posted.iter().position(|(_, pattern)| pattern.accepts(envelope))?;
-        self.posted.remove(place).map(|(number, _)| number)
+    /// The envelope of the message that a receive of this pattern would get.
+    pub(crate) fn probe(&mut self, pattern: &Pattern) -> Option<Envelope> {
+        self.unexpected(pattern).map(|message| message.envelope)
     }
 
-    /// Keeps a message for which there is no receive yet. Returns a number, by which its bytes are
-    /// [added](Matching::complete).
-    pub(crate) fn keep(&mut self, envelope: Envelope, length: u64) -> u64 {
-        self.count += 1;
-        self.early.push_back(Early { envelope, length, bytes: None, number: self.count });
-        self.count
+    /// The receive that gets a message with this envelope, if it arrives next.
+    #[inline]
+    pub(crate) fn receiver(&self, envelope: &Envelope) -> Option<Ticket> {
+        self.posted.iter().find(|(_, pattern)| pattern.accepts(envelope)).map(|&(ticket, _)| ticket)
     }
 
-    /// Adds the bytes of a message that is kept.
-    pub(crate) fn complete(&mut self, number: u64, bytes: Vec<u8>) {
-        // The last one in most cases.
-        if let Some(early) = self.early.iter_mut().rev().find(|early| early.number == number) {
-            early.bytes = Some(bytes);
+    /// A message arrives.
+    pub(crate) fn arrive(&mut self, envelope: Envelope, body: B) {
+        let ticket = self.receiver(&envelope);
+        ticket.into_iter().for_each(|ticket| self.withdraw(ticket));
+        self.messages.push_back(Message { envelope, ticket, body });
+    }
+
+    /// A posted receive without a message is complete, or is not wanted any more.
+    #[inline]
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
+        if let Some(place) = self.posted.iter().position(|&(posted, _)| posted == ticket) {
+            self.posted.remove(place);
         }
     }
 
-    /// The message that a receive takes next, if it has begun to come.
-    pub(crate) fn find(&self, pattern: Pattern) -> Option<&Early> {
-        self.early.iter().find(|early| pattern.accepts(early.envelope))
-    }
-
-    /// Takes the message that a receive takes next, if there is one: with its bytes if they are
-    /// complete, and else only its number, for which they will come.
-    pub(crate) fn claim(&mut self, pattern: Pattern) -> Option<Claimed> {
-        let place = self.early.iter().position(|early| pattern.accepts(early.envelope))?;
-        let early = self.early.remove(place)?;
-        Some(match early.bytes {
-            Some(bytes) => Claimed::Complete(early.envelope, bytes),
-            None => Claimed::Coming(early.number),
-        })
-    }
-
-    /// Takes the message that a receive takes next, if it is complete and not longer than `room`.
-    pub(crate) fn take_message(&mut self, pattern: Pattern, room: u64) -> Option<(Envelope, Vec<u8>)> {
-        let place = self.early.iter().position(|early| pattern.accepts(early.envelope))?;
-        if self.early[place].length > room || self.early[place].bytes.is_none() {
+    /// The message that a receive gets.
+    #[inline]
+    pub(crate) fn message(&mut self, ticket: Ticket) -> Option<&mut Message<B>> {
+        // There are mostly fewer receives than unexpected messages.
+        if self.posted.iter().any(|&(posted, _)| posted == ticket) {
             return None;
         }
-        let early = self.early.remove(place)?;
-        Some((early.envelope, early.bytes?))
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn envelope() -> impl Strategy<Value = Envelope> {
-        (0_u32..2, 0_u32..3, 0_u32..3).prop_map(|(context, source, tag)| Envelope { context, source, tag })
+        self.messages.iter_mut().find(|message| message.ticket == Some(ticket))
     }
 
-    fn pattern() -> impl Strategy<Value = Pattern> {
-        let any = || prop::option::of(0_u32..3);
-        (0_u32..2, any(), any()).prop_map(|(context, source, tag)| Pattern { context, source, tag })
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Arrives(Envelope),
-        Posts(Pattern),
-    }
-
-    proptest! {
-        /// Against a model with one list of all events in their order.
-        #[test]
-        fn each_message_goes_to_the_first_receive_and_each_receive_takes_the_first_message(
-            steps in prop::collection::vec(
-                prop_oneof![envelope().prop_map(Step::Arrives), pattern().prop_map(Step::Posts)],
-                0..60,
-            )
-        ) {
-            let mut matching = Matching::default();
-            let mut messages: Vec<(u64, Envelope)> = Vec::new();
-            let mut receives: Vec<(u64, Pattern)> = Vec::new();
-            for (number, step) in (0_u64..).zip(steps) {
-                match step {
-                    Step::Arrives(envelope) => {
-                        let expected = receives.iter().position(|(_, pattern)| pattern.accepts(envelope));
-                        prop_assert_eq!(matching.is_awaited(envelope), expected.is_some());
-                        let found = matching.take_receive(envelope);
-                        prop_assert_eq!(found, expected.map(|place| receives.remove(place).0));
-                        if found.is_none() {
-                            let kept = matching.keep(envelope, 8);
-                            prop_assert_eq!(matching.take_message(Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) }, 7), None);
-                            matching.complete(kept, number.to_ne_bytes().to_vec());
-                            messages.push((number, envelope));
-                        }
-                    }
-                    Step::Posts(pattern) => {
-                        let expected = messages.iter().position(|(_, envelope)| pattern.accepts(*envelope));
-                        prop_assert_eq!(matching.find(pattern).map(|early| early.envelope), expected.map(|place| messages[place].1));
-                        let expected = expected.map(|place| messages.remove(place));
-                        let found = matching.take_message(pattern, 8);
-                        prop_assert_eq!(&found, &expected.map(|(number, envelope)| (envelope, number.to_ne_bytes().to_vec())));
-                        if found.is_none() {
-                            matching.post(number, pattern);
-                            receives.push((number, pattern));
-                        }
-                    }
-                }
-            }
-            for (number, _) in receives {
-                prop_assert!(matching.withdraw(number) && !matching.withdraw(number));
-            }
+    /// Removes the message that a receive got, which is complete.
+    pub(crate) fn remove(&mut self, ticket: Ticket) {
+        if let Some(place) = self.messages.iter().position(|message| message.ticket == Some(ticket)) {
+            self.messages.remove(place);
         }
     }
 
-    #[test]
-    fn a_message_whose_bytes_are_missing_is_found_but_not_taken_nor_overtaken() {
-        let mut matching = Matching::default();
-        let envelope = Envelope { context: 0, source: 1, tag: 2 };
-        let pattern = Pattern { context: 0, source: None, tag: Some(2) };
-        let first = matching.keep(envelope, 1);
-        let second = matching.keep(envelope, 1);
-        matching.complete(second, vec![2]);
-        assert_eq!(matching.take_message(pattern, 1), None);
-        assert!(matching.find(pattern).is_some_and(|early| early.bytes.is_none()));
-        matching.complete(first, vec![1]);
-        assert_eq!(matching.take_message(pattern, 1), Some((envelope, vec![1])));
-        assert_eq!(matching.take_message(pattern, 1), Some((envelope, vec![2])));
+    /// Gives a ticket back. If it had a message, that is there for others, in its old place.
+    pub(crate) fn give_back(&mut self, ticket: Ticket) {
+        self.withdraw(ticket);
+        let Some(place) = self.messages.iter().position(|message| message.ticket == Some(ticket)) else { return };
+        // A receive that was posted later had no message until now.
+        let next = self.receiver(&self.messages[place].envelope);
+        self.messages[place].ticket = next;
+        next.into_iter().for_each(|next| self.withdraw(next));
+    }
+
+    /// All messages, in the order of their arrival.
+    pub(crate) fn messages(&mut self) -> impl Iterator<Item = &mut Message<B>> {
+        self.messages.iter_mut()
     }
 }
+
+#[cfg(test)]
+mod tests;

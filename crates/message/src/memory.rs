@@ -1,344 +1,320 @@
-//! The memory that the ranks of a job share.
+//! The shared memory of a job: a file that its ranks map.
 //!
 //! ```text
-//! header | a slot for each rank | for each rank, the set of those that send to it | rings
+//!   header | slot of rank 0 | slot of rank 1 ... | ring 0 to 0 | ring 1 to 0 | ... | ring 0 to 1 ...
 //! ```
 //!
-//! There is room for a ring from each rank to each, but the file is sparse: a sender reserves the
-//! memory of a ring before it sends the first message, so that a lack of memory is an error there,
-//! and not a SIGBUS later. Then it adds itself to the set of its receiver, which reads no other
-//! ring.
+//! The file is sparse: header and slots have memory from the beginning, and a ring gets its memory
+//! from both of its ranks before their first access. So a full file system is an error and not a
+//! SIGBUS. Which rings have been used is told by a bit for each writer in the slot of the reader.
 //!
-//! All of it is atomic integers with any values. Sizes are those of this process, checked once.
+//! The memory consists of atomic integers only, and its content is never trusted: see the module
+//! `ring`. Sizes are checked once against the length of the file, and copied.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::MetadataExt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use rustix::fs::{FallocateFlags, Mode, fallocate};
+use rustix::fs::{FallocateFlags, FileType};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::process::geteuid;
-use sys::files::{Draft, Folder, open_existing};
-use sys::identity::{Identity, pid_namespace};
+use sys::files::Folder;
 use sys::shared_memory::{Mapping, View};
 use sys::unnamed::UnnamedFile;
+use wait::process_slot::{Claimant, ProcessSlot};
 
-use crate::MOST_RANKS;
+use crate::bell::Bell;
 use crate::error::JoinError;
-use crate::ring::{LINE, Ring};
-use crate::word::Word;
+use crate::ring::{self, Reader, Writer};
 
-/// "messages" as a number. It depends on the byte order.
-const MAGIC: u64 = u64::from_ne_bytes(*b"messages");
+/// The most ranks of a job.
+pub const MOST_RANKS: u32 = 256;
+
+/// "rowlock", for messages, and a byte that no text contains. It depends on the byte order.
+const MAGIC: u64 = u64::from_ne_bytes(*b"rowlmsg\x81");
 /// The version of the layout, incremented for each change.
 const VERSION: u64 = 1;
+/// The lines of a ring. A pair of ranks that talks takes 64 KiB in each direction.
+const LINES: u64 = 1024;
+/// The most lines of a ring that another program may have chosen.
+const MOST_LINES: u64 = 1 << 16;
 
-/// A line of the cache and its neighbour, in words. What different ranks write is so far apart.
-const LINES: usize = 16;
-const WORD: usize = size_of::<AtomicU64>();
+/// Places in the header, which is as long as a slot.
+mod header {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const VERSION: usize = 1;
+    pub(super) const RANKS: usize = 2;
+    pub(super) const LINES: usize = 3;
+    pub(super) const NAMESPACE: usize = 4;
+    pub(super) const LENGTH: usize = 5;
+    /// One process has removed the file's name.
+    pub(super) const REMOVED: usize = 6;
+    /// The state of the waiting rule, which all ranks change.
+    pub(super) const TEAM: usize = 16;
+}
 
-/// The words of the header.
-const HEADER: usize = LINES;
-const MAGIC_AT: usize = 0;
-const VERSION_AT: usize = 1;
-const RANKS_AT: usize = 2;
-const NAMESPACE_AT: usize = 3;
-const JOINED_AT: usize = 4;
+/// Places in a slot. Words that different ranks write are in cache lines of their own.
+mod slot {
+    pub(super) const PROCESS: usize = 0;
+    pub(super) const BELL: usize = 16;
+    /// A bit for each rank that has written to this one.
+    pub(super) const WRITERS: usize = 32;
+    pub(super) const WORDS: usize = 64;
+}
 
-/// The words of a slot.
-const BELL_AT: usize = 0;
-const STATE_AT: usize = LINES;
-const PID_AT: usize = LINES + 1;
-const STARTED_AT: usize = LINES + 2;
-const SLOT: usize = 2 * LINES;
+const WORD: usize = size_of::<u64>();
+/// The words of one bit for each rank.
+pub(crate) const WRITER_WORDS: usize = MOST_RANKS as usize / 64;
+/// Rings begin at pages, so that each has memory of its own.
+const PAGE: usize = 4096;
 
-/// The states of a rank.
-const ABSENT: u64 = 0;
-const JOINED: u64 = 1;
-const LEFT: u64 = 2;
-
-/// The sizes of the memory for so many ranks, in words.
+/// The sizes of a job's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
-    ranks: usize,
+    ranks: u32,
+    lines: usize,
 }
 
 impl Layout {
-    fn new(ranks: u32) -> Result<Layout, JoinError> {
-        if !(1..=MOST_RANKS).contains(&ranks) {
-            return Err(JoinError::Ranks { ranks });
-        }
-        Ok(Layout { ranks: ranks as usize })
+    /// The length of header and slots in bytes.
+    fn slots(self) -> usize {
+        ((self.ranks as usize + 1) * slot::WORDS * WORD).next_multiple_of(PAGE)
     }
 
-    /// The words of a ring: 64 KiB, or less for many ranks.
-    const fn ring(self) -> usize {
-        let many = self.ranks.next_power_of_two();
-        if many <= 32 { 8192 } else { 8192 * 32 / many }
+    /// The length of a ring in bytes.
+    fn ring(self) -> usize {
+        (ring::words(self.lines) * WORD).next_multiple_of(PAGE)
     }
 
-    const fn slot(self, rank: usize) -> usize {
-        HEADER + rank * SLOT
+    fn place_of_ring(self, from: u32, to: u32) -> usize {
+        self.slots() + (to as usize * self.ranks as usize + from as usize) * self.ring()
     }
 
-    /// The words of a set of ranks.
-    const fn set(self) -> usize {
-        self.ranks.div_ceil(64)
-    }
-
-    const fn senders_to(self, rank: usize) -> usize {
-        self.slot(self.ranks) + rank * self.set().next_multiple_of(LINES)
-    }
-
-    /// The head of a ring, before its words.
-    const fn ring_between(self, from: usize, to: usize) -> usize {
-        self.senders_to(self.ranks) + (from * self.ranks + to) * (LINES + self.ring())
-    }
-
-    /// The length of the part before the rings, in bytes.
-    const fn control(self) -> usize {
-        self.senders_to(self.ranks) * WORD
-    }
-
-    const fn length(self) -> usize {
-        self.ring_between(self.ranks, 0) * WORD
+    fn length(self) -> usize {
+        self.slots() + (self.ranks as usize).pow(2) * self.ring()
     }
 }
 
-/// The words of a ring, which they keep alive.
+/// The words of a ring.
 #[derive(Debug)]
-pub(crate) struct RingMemory {
-    head: View<AtomicU64>,
-    lines: View<[[AtomicU64; LINE]]>,
-}
+pub(crate) struct RingWords(View<[AtomicU64]>);
 
-impl RingMemory {
+impl Deref for RingWords {
+    type Target = [AtomicU64];
+
     #[inline]
-    pub(crate) fn ring(&self) -> Ring<'_, AtomicU64> {
-        Ring { head: &self.head, lines: &self.lines }
+    fn deref(&self) -> &[AtomicU64] {
+        &self.0
     }
 }
 
-/// The memory of a job, open in this process.
+/// The memory of a job, as one of its processes has mapped it.
 #[derive(Debug)]
 pub(crate) struct Memory {
+    layout: Layout,
     mapping: Arc<Mapping>,
     file: File,
-    layout: Layout,
+    /// The PID namespace in which the processes identify each other.
+    namespace: u64,
     header: View<[AtomicU64]>,
-    /// The words of all slots.
-    slots: View<[AtomicU64]>,
-    /// Whether processes are known by their ids here.
-    sees_processes: bool,
+    slots: Vec<Slot>,
 }
 
-/// Creates the memory for a job whose ranks inherit the environment of this process. It exists as
-/// long as this value, or a rank that has joined.
+/// The slot of a rank.
+#[derive(Debug)]
+struct Slot {
+    process: View<ProcessSlot>,
+    words: View<[AtomicU64]>,
+}
+
+/// Creates the memory of a job with so many ranks, without a name, for ranks that find its path in
+/// their environment: see [`environment`](crate::environment). It exists as long as this value or
+/// a rank.
 ///
 /// # Errors
-/// If there can be no job of so many ranks, or there is no memory.
-pub fn create(ranks: u32) -> Result<UnnamedFile, JoinError> {
-    let layout = Layout::new(ranks)?;
-    let file = UnnamedFile::of_length(layout.length() as u64).map_err(system("create the memory of ranks"))?;
-    Memory::begin(file.file(), layout)?;
+/// If there is no memory for it, or the number of ranks is zero or above [`MOST_RANKS`].
+pub fn create(ranks: u32) -> io::Result<UnnamedFile> {
+    let layout = layout(ranks).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+    let file = UnnamedFile::of_length(layout.length() as u64)?;
+    begin(file.file(), layout)?;
     Ok(file)
 }
 
+/// Gives an empty file the length and content of new memory.
+pub(crate) fn begin_in(file: &File, ranks: u32) -> Result<(), JoinError> {
+    let layout = layout(ranks)?;
+    let begun = file.set_len(layout.length() as u64).and_then(|()| begin(file, layout));
+    begun.map_err(JoinError::system("allocate the shared memory of the job"))
+}
+
+fn layout(ranks: u32) -> Result<Layout, JoinError> {
+    if !(1..=MOST_RANKS).contains(&ranks) {
+        return Err(JoinError::Ranks { ranks });
+    }
+    Ok(Layout { ranks, lines: LINES as usize })
+}
+
+fn begin(file: &File, layout: Layout) -> io::Result<()> {
+    reserve(file, 0, layout.slots())?;
+    let header: View<[AtomicU64]> = map(file, layout.slots())?.slice(0, slot::WORDS).ok_or(Errno::INVAL)?;
+    let length = layout.length() as u64;
+    for (place, value) in [
+        (header::VERSION, VERSION),
+        (header::RANKS, layout.ranks.into()),
+        (header::LINES, layout.lines as u64),
+        (header::NAMESPACE, sys::identity::pid_namespace()),
+        (header::LENGTH, length),
+        (header::MAGIC, MAGIC),
+    ] {
+        header[place].store(value, Relaxed);
+    }
+    Ok(())
+}
+
+/// Gives a part of the file memory, if the file system can.
+pub(crate) fn reserve(file: &File, place: usize, length: usize) -> io::Result<()> {
+    let reserve = || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, place as u64, length as u64);
+    match retry_on_intr(reserve) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(why) => Err(why.into()),
+    }
+}
+
+fn map(file: &File, length: usize) -> io::Result<Arc<Mapping>> {
+    Mapping::new(file, NonZeroUsize::new(length).ok_or(Errno::INVAL)?)
+}
+
 impl Memory {
-    /// Opens the memory in a file that [`create`] has created.
-    pub(crate) fn open(path: &Path, ranks: u32) -> Result<Memory, JoinError> {
-        Memory::from_file(open_existing(path).map_err(system("open the memory of ranks"))?, ranks)
-    }
-
-    /// Opens the memory with this name, or creates it.
-    pub(crate) fn open_named(name: &str, ranks: u32) -> Result<Memory, JoinError> {
-        let layout = Layout::new(ranks)?;
-        let (folder, name) = (Folder::open(Path::new("/dev/shm")).map_err(system("open /dev/shm"))?, file_name(name)?);
-        loop {
-            let draft =
-                Draft::create(&folder, Mode::RUSR | Mode::WUSR).map_err(system("create the memory of ranks"))?;
-            draft.file().set_len(layout.length() as u64).map_err(system("create the memory of ranks"))?;
-            Memory::begin(draft.file(), layout)?;
-            match draft.give_new_name(name.as_ref()) {
-                Err(why) if why.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(system("name the memory of ranks")(why));
-                }
-                _ => {}
-            }
-            let file = match open_existing(&Path::new("/dev/shm").join(&name)) {
-                // The last rank has removed it meanwhile: it was another job.
-                Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
-                file => file.map_err(system("open the memory of ranks"))?,
-            };
-            if file.metadata().map_err(system("inspect the memory of ranks"))?.uid() != geteuid().as_raw() {
-                return Err(JoinError::Foreign("the memory of ranks belongs to another user"));
-            }
-            let memory = Memory::from_file(file, ranks)?;
-            if memory.lost().is_none() {
-                return Ok(memory);
-            }
-            // It is what a killed job has left.
-            folder.remove(name.as_str()).map_err(system("remove the memory of a killed job"))?;
+    /// Maps the memory in a file, after checking that it is one of a job.
+    pub(crate) fn open(file: File) -> Result<Memory, JoinError> {
+        let system = JoinError::system("map the shared memory of the job");
+        let stat =
+            rustix::fs::fstat(&file).map_err(|why| JoinError::system("inspect the shared memory")(why.into()))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(JoinError::Foreign { why: "it is not a regular file" });
         }
-    }
-
-    /// Initializes the memory, which is zero.
-    fn begin(file: &File, layout: Layout) -> Result<(), JoinError> {
-        reserve(file, 0, layout.control()).map_err(system("reserve the memory of ranks"))?;
-        let mapping = map(file, HEADER * WORD)?;
-        let header: View<[AtomicU64]> = mapping.slice(0, HEADER).ok_or(TOO_SHORT)?;
-        for (at, value) in [(VERSION_AT, VERSION), (RANKS_AT, layout.ranks as u64), (NAMESPACE_AT, pid_namespace())] {
-            header[at].store(value, Relaxed);
+        let found = stat.st_size.unsigned_abs();
+        let mapped = if found < PAGE as u64 { Err(JoinError::TOO_SHORT) } else { map(&file, PAGE).map_err(&system) };
+        let header: View<[AtomicU64]> = mapped?.slice(0, slot::WORDS).ok_or(JoinError::TOO_SHORT)?;
+        let read = |place: usize| header[place].load(Relaxed);
+        if read(header::MAGIC) != MAGIC {
+            return Err(JoinError::Foreign { why: "it does not begin like one" });
         }
-        header[MAGIC_AT].store(MAGIC, Release);
-        Ok(())
-    }
-
-    fn from_file(file: File, ranks: u32) -> Result<Memory, JoinError> {
-        let layout = Layout::new(ranks)?;
-        let length = file.metadata().map_err(system("inspect the memory of ranks"))?.len();
-        if length < (HEADER * WORD) as u64 {
-            return Err(TOO_SHORT);
+        if read(header::VERSION) != VERSION {
+            return Err(JoinError::Version { found: read(header::VERSION), known: VERSION });
         }
-        let header: View<[AtomicU64]> = map(&file, HEADER * WORD)?.slice(0, HEADER).ok_or(TOO_SHORT)?;
-        if header[MAGIC_AT].load(Acquire) != MAGIC {
-            return Err(JoinError::Foreign("the file is no memory of ranks"));
+        let (ranks, lines) = (read(header::RANKS), read(header::LINES));
+        let is_sensible = (1..=u64::from(MOST_RANKS)).contains(&ranks)
+            && (4..=MOST_LINES).contains(&lines)
+            && lines.is_power_of_two();
+        if !is_sensible {
+            return Err(JoinError::Foreign { why: "its header says nonsense" });
         }
-        if header[VERSION_AT].load(Relaxed) != VERSION {
-            return Err(JoinError::Foreign("the memory of ranks is of another version"));
+        let layout = Layout { ranks: ranks as u32, lines: lines as usize };
+        let expected = layout.length() as u64;
+        if found != expected || read(header::LENGTH) != expected {
+            return Err(JoinError::Length { expected, found });
         }
-        let found = header[RANKS_AT].load(Relaxed) as u32;
-        if found != ranks {
-            return Err(JoinError::OtherRanks { found, expected: ranks });
-        }
-        if length != layout.length() as u64 {
-            return Err(TOO_SHORT);
-        }
-        let mapping = map(&file, layout.length())?;
-        let header: View<[AtomicU64]> = mapping.slice(0, HEADER).ok_or(TOO_SHORT)?;
-        let slots = mapping.slice(HEADER * WORD, layout.ranks * SLOT).ok_or(TOO_SHORT)?;
-        let own = pid_namespace();
-        let sees_processes = own != 0 && header[NAMESPACE_AT].load(Relaxed) == own;
-        Ok(Memory { mapping, file, layout, header, slots, sees_processes })
+        let namespace = read(header::NAMESPACE);
+        let mapping = map(&file, layout.length()).map_err(system)?;
+        let slot = |rank: u32| {
+            let place = (rank as usize + 1) * slot::WORDS * WORD;
+            Some(Slot {
+                process: mapping.get(place + slot::PROCESS * WORD)?,
+                words: mapping.slice(place, slot::WORDS)?,
+            })
+        };
+        let slots = (0..layout.ranks).map(slot).collect::<Option<_>>().ok_or(JoinError::TOO_SHORT)?;
+        let header = mapping.slice(0, slot::WORDS).ok_or(JoinError::TOO_SHORT)?;
+        Ok(Memory { layout, mapping, file, namespace, header, slots })
     }
 
     pub(crate) fn ranks(&self) -> u32 {
-        self.layout.ranks as u32
+        self.layout.ranks
     }
 
-    /// Claims a rank for this process. Returns whether all ranks have joined now.
-    pub(crate) fn claim(&self, rank: u32) -> Result<bool, JoinError> {
-        let Some([state, pid, started]) = self.words_of(rank) else {
-            return Err(JoinError::NoSuchRank { rank, ranks: self.ranks() });
-        };
-        state.compare_exchange(ABSENT, JOINED, SeqCst, SeqCst).map_err(|_| JoinError::Taken { rank })?;
-        let own = Identity::own();
-        // A rank that is killed here is taken for one that is alive until all others have failed.
-        started.store(own.started, Relaxed);
-        pid.store(own.pid.into(), Release);
-        Ok(self.header[JOINED_AT].fetch_add(1, SeqCst) + 1 == self.layout.ranks as u64)
+    /// The state of the waiting rule, for all ranks.
+    pub(crate) fn team_state(&self) -> &AtomicU64 {
+        &self.header[header::TEAM]
     }
 
-    /// Notes that this process's rank has left. It wakes those that wait for it.
-    pub(crate) fn leave(&self, rank: u32) {
-        if let Some([state, ..]) = self.words_of(rank) {
-            state.store(LEFT, SeqCst);
+    /// The slot of the process of a rank.
+    #[inline]
+    pub(crate) fn process(&self, rank: u32) -> &ProcessSlot {
+        &self.slots[rank as usize].process
+    }
+
+    /// The calling process, as the slots identify it.
+    pub(crate) fn own_process(&self) -> Claimant {
+        Claimant::own(self.namespace)
+    }
+
+    /// The process id of a rank, if it means something here.
+    pub(crate) fn pid(&self, rank: u32) -> Option<u32> {
+        self.process(rank).pid(self.namespace)
+    }
+
+    /// The first rank whose process has died, or that was abandoned, with its process id.
+    pub(crate) fn lost(&self) -> Option<(u32, u32)> {
+        (0..self.ranks()).find_map(|rank| Some((rank, self.process(rank).lost_pid(self.namespace)?)))
+    }
+
+    /// Whether all ranks have joined.
+    pub(crate) fn is_complete(&self) -> bool {
+        (0..self.ranks()).all(|rank| !self.process(rank).is_free())
+    }
+
+    /// Removes the name of the file, if it is still that of this memory, and once.
+    pub(crate) fn remove_name(&self, folder: &Folder, name: &OsStr, path: &Path) -> io::Result<()> {
+        if self.header[header::REMOVED].swap(1, Relaxed) != 0 {
+            return Ok(());
+        }
+        let named = rustix::fs::lstat(path);
+        let own = rustix::fs::fstat(&self.file)?;
+        match named {
+            Ok(named) if (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino) => folder.remove(name),
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(why) => Err(why.into()),
         }
     }
 
-    /// Whether a rank has left.
-    pub(crate) fn has_left(&self, rank: u32) -> bool {
-        self.words_of(rank).is_some_and(|[state, ..]| state.load(SeqCst) == LEFT)
+    #[inline]
+    pub(crate) fn bell(&self, rank: u32) -> Bell<'_> {
+        Bell::new(&self.slots[rank as usize].words[slot::BELL..])
     }
 
-    /// A rank whose process has ended without leaving.
-    pub(crate) fn lost(&self) -> Option<u32> {
-        (0..self.ranks()).find(|&rank| self.is_lost(rank))
+    /// The longest payload of a record.
+    pub(crate) fn longest_payload(&self) -> usize {
+        ring::longest_payload(self.layout.lines)
     }
 
-    fn is_lost(&self, rank: u32) -> bool {
-        self.words_of(rank).is_some_and(|[state, pid, started]| {
-            let pid = pid.load(Acquire) as u32;
-            let is_known = self.sees_processes && state.load(SeqCst) == JOINED && pid != 0;
-            is_known && !Identity { pid, started: started.load(Relaxed) }.is_alive()
-        })
+    /// The writer's end of a ring, and tells the reader that the ring is used. To be called once.
+    pub(crate) fn writer(&self, from: u32, to: u32) -> io::Result<Writer<RingWords>> {
+        let writer = Writer::new(self.ring(from, to)?, self.layout.lines);
+        self.slots[to as usize].words[slot::WRITERS + from as usize / 64].fetch_or(1 << (from % 64), Release);
+        Ok(writer)
     }
 
-    fn words_of(&self, rank: u32) -> Option<[&AtomicU64; 3]> {
-        let slot = rank as usize * SLOT;
-        self.slots.get(slot..slot + SLOT).map(|slot| [&slot[STATE_AT], &slot[PID_AT], &slot[STARTED_AT]])
+    /// The ranks that have written to this one, as bits.
+    #[inline]
+    pub(crate) fn writers(&self, to: u32) -> [u64; WRITER_WORDS] {
+        let words = &self.slots[to as usize].words;
+        std::array::from_fn(|word| words[slot::WRITERS + word].load(Acquire))
     }
 
-    /// The bell of a rank.
-    ///
-    /// # Panics
-    /// If there is no such rank.
-    pub(crate) fn bell(&self, rank: u32) -> &AtomicU64 {
-        &self.slots[rank as usize * SLOT + BELL_AT]
+    /// The reader's end of a ring. To be called once.
+    pub(crate) fn reader(&self, from: u32, to: u32) -> io::Result<Reader<RingWords>> {
+        Ok(Reader::new(self.ring(from, to)?, self.layout.lines))
     }
 
-    /// The set of ranks that send to this one.
-    pub(crate) fn senders(&self, rank: u32) -> Option<View<[AtomicU64]>> {
-        self.mapping.slice(self.layout.senders_to(rank as usize) * WORD, self.layout.set())
+    fn ring(&self, from: u32, to: u32) -> io::Result<RingWords> {
+        let place = self.layout.place_of_ring(from, to);
+        reserve(&self.file, place, self.layout.ring())?;
+        self.mapping.slice(place, ring::words(self.layout.lines)).map(RingWords).ok_or_else(|| Errno::INVAL.into())
     }
-
-    /// The ring between two ranks. Its memory may not be reserved yet.
-    pub(crate) fn ring(&self, from: u32, to: u32) -> Option<RingMemory> {
-        let head = self.layout.ring_between(from as usize, to as usize);
-        let lines = self.mapping.slice((head + LINES) * WORD, self.layout.ring() / LINE)?;
-        Some(RingMemory { head: self.mapping.get(head * WORD)?, lines })
-    }
-
-    /// Reserves the memory of a ring, which the calling rank is going to write.
-    pub(crate) fn reserve(&self, from: u32, to: u32) -> io::Result<()> {
-        let begin = self.layout.ring_between(from as usize, to as usize);
-        reserve(&self.file, begin * WORD, (LINES + self.layout.ring()) * WORD)
-    }
-
-    /// Adds a sender to the set of its receiver, which reads its ring from then on.
-    pub(crate) fn announce(&self, from: u32, to: u32) {
-        if let Some(senders) = self.senders(to) {
-            senders[from as usize / 64].mark(1 << (from % 64));
-        }
-    }
-}
-
-/// Removes the name of the memory of ranks that have all joined, as long as it is theirs.
-pub(crate) fn remove_name(name: &str) {
-    if let (Ok(folder), Ok(name)) = (Folder::open(Path::new("/dev/shm")), file_name(name)) {
-        // Another rank may have been faster.
-        let _ = folder.remove(name.as_str());
-    }
-}
-
-fn file_name(name: &str) -> Result<String, JoinError> {
-    let is_valid = (1..=100).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
-    let user = geteuid().as_raw();
-    is_valid
-        .then(|| format!("rowlock-messages-{user}-{name}"))
-        .ok_or(JoinError::Foreign("a name of ranks has 1 to 100 printable characters other than `/` and space"))
-}
-
-const TOO_SHORT: JoinError = JoinError::Foreign("the memory of ranks has another length");
-
-fn map(file: &File, length: usize) -> Result<Arc<Mapping>, JoinError> {
-    let length = NonZeroUsize::new(length).ok_or(TOO_SHORT)?;
-    Mapping::new(file, length).map_err(system("map the memory of ranks"))
-}
-
-fn reserve(file: &File, offset: usize, length: usize) -> io::Result<()> {
-    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset as u64, length as u64)) {
-        // The file system does not support this.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-        reserved => Ok(reserved?),
-    }
-}
-
-fn system(doing: &'static str) -> impl Fn(io::Error) -> JoinError {
-    move |why| JoinError::System { doing, why }
 }

@@ -1,113 +1,110 @@
-//! Sends and receives that were begun. They own what they send and receive, so one that is leaked
-//! does no harm.
+//! Requests: sends and receives that no call waits for.
+//!
+//! A request borrows no buffer. So it may be leaked, and no memory is written or read that has become
+//! something else. A send owns its values, and a copy of that ownership stays with the engine until
+//! the message is complete. A receive only reserves a message, and gets its buffer at the end.
 
+use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use bytemuck::{AnyBitPattern, NoUninit};
+use sys::elements::Element;
 
-use crate::communicator::{Communicator, Status};
-use crate::endpoint::Endpoint;
-use crate::error::MessageError;
+use crate::communicator::{Communicator, Owned, Posted, Status};
+use crate::engine::Delivery;
+use crate::error::Error;
+use crate::operation::Until;
 
-/// A message that is being sent. When it is dropped, the message is still sent as the rank sends,
-/// receives and waits.
-#[derive(Debug)]
-#[must_use = "a rank that does nothing else sends only as much as there is room for"]
-pub struct SendRequest {
-    endpoint: Arc<Endpoint>,
-    number: u64,
-    to: u32,
+/// A message that is being sent, by [`Communicator::isend`].
+///
+/// Dropping it does not stop the message. But if the rank leaves the job before a long message has
+/// been read, the receiver gets an error instead.
+#[must_use = "a message is complete when its request has been waited for"]
+pub struct SendRequest<'c, T> {
+    pub(crate) communicator: &'c Communicator,
+    pub(crate) to: u32,
+    pub(crate) values: Arc<Owned<T>>,
+    pub(crate) delivery: Delivery,
 }
 
-impl SendRequest {
-    pub(crate) fn new(endpoint: Arc<Endpoint>, number: u64, to: u32) -> SendRequest {
-        SendRequest { endpoint, number, to }
-    }
-
-    /// Blocks until the message is sent: until all of it is where its receiver finds it.
+impl<T: Element> SendRequest<'_, T> {
+    /// Whether the message is complete. Makes progress.
     ///
     /// # Errors
-    /// If the receiver has left, or if any rank is lost.
-    pub fn wait(self) -> Result<(), MessageError> {
-        self.endpoint.finish(self.number, Some(self.to)).map(drop)
+    /// If the message could not be sent.
+    pub fn test(&self) -> Result<bool, Error> {
+        self.communicator.endpoint.try_run(&mut self.until_over())?;
+        self.outcome().unwrap_or(Ok(())).map(|()| self.outcome().is_some())
     }
 
-    /// Returns the request if the message is not sent yet. Never blocks.
+    /// Waits until the message is complete. Returns its values.
     ///
     /// # Errors
-    /// As for [`SendRequest::wait`].
-    pub fn test(self) -> Result<Option<SendRequest>, MessageError> {
-        let is_sent = self.endpoint.test(self.number)?.is_some();
-        Ok((!is_sent).then_some(self))
+    /// If the message could not be sent, or if the receiver dies or leaves.
+    pub fn wait(self) -> Result<Vec<T>, Error> {
+        self.communicator.endpoint.run(&mut self.until_over())?;
+        self.outcome().unwrap_or(Ok(()))?;
+        let SendRequest { values, .. } = self;
+        Ok(Arc::try_unwrap(values).map_or_else(|values| values.0.clone(), |values| values.0))
+    }
+
+    fn until_over(&self) -> Until<impl FnMut() -> bool + '_> {
+        Until { rank: self.to, condition: || self.outcome().is_some() }
+    }
+
+    fn outcome(&self) -> Option<Result<(), Error>> {
+        self.delivery.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for SendRequest {
-    fn drop(&mut self) {
-        self.endpoint.forget(self.number);
+impl<T> fmt::Debug for SendRequest<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendRequest").field("to", &self.to).finish_non_exhaustive()
     }
 }
 
-/// A message that is being received. When it is dropped, a message that has come for it is lost.
-#[derive(Debug)]
-#[must_use = "the message is lost if the request is dropped"]
-pub struct ReceiveRequest<T> {
-    communicator: Communicator,
-    number: u64,
-    source: Option<u32>,
-    values: PhantomData<fn() -> T>,
+/// A receive that was posted, by [`Communicator::ireceive`].
+///
+/// If it is dropped without having been waited for, its message is there for other receives.
+#[must_use = "a message is received when its request has been waited for"]
+pub struct ReceiveRequest<'c, T> {
+    communicator: &'c Communicator,
+    posted: Posted<'c>,
+    values: PhantomData<fn(&mut [T])>,
 }
 
-/// A request that was tested: complete, or the same request.
-#[derive(Debug)]
-pub enum Tested<T> {
-    /// The message.
-    Received(Status, Vec<T>),
-    /// There is none yet.
-    Waits(ReceiveRequest<T>),
-}
-
-impl<T: NoUninit + AnyBitPattern> ReceiveRequest<T> {
-    pub(crate) fn new(communicator: Communicator, number: u64, source: Option<u32>) -> ReceiveRequest<T> {
-        ReceiveRequest { communicator, number, source, values: PhantomData }
+impl<'c, T: Element> ReceiveRequest<'c, T> {
+    pub(crate) fn new(communicator: &'c Communicator, posted: Posted<'c>) -> ReceiveRequest<'c, T> {
+        ReceiveRequest { communicator, posted, values: PhantomData }
     }
 
-    /// Blocks until the message is received.
+    /// The message, if it has arrived: how long a buffer must be. Makes progress. The content of a
+    /// long message may have to be copied yet.
     ///
     /// # Errors
-    /// If its sender has left, or any rank is lost. If it is no whole number of values: then it is
-    /// lost.
-    pub fn wait(self) -> Result<(Status, Vec<T>), MessageError> {
-        let (envelope, bytes) = self.communicator.endpoint.finish(self.number, self.source)?;
-        self.message(envelope, &bytes)
+    /// If the shared memory is damaged.
+    pub fn test(&self) -> Result<Option<Status>, Error> {
+        let mut engine = self.posted.engine();
+        engine.progress(None)?;
+        engine.tell_news();
+        let message = engine.matching.message(self.posted.ticket);
+        Ok(message.map(|message| self.communicator.status::<T>(&message.envelope)))
     }
 
-    /// Whether the message has come. Never blocks.
+    /// Waits for the message and receives it into the beginning of `values`.
     ///
     /// # Errors
-    /// As for [`ReceiveRequest::wait`].
-    pub fn test(self) -> Result<Tested<T>, MessageError> {
-        match self.communicator.endpoint.test(self.number)? {
-            Some((envelope, bytes)) => {
-                self.message(envelope, &bytes).map(|(status, values)| Tested::Received(status, values))
-            }
-            None => Ok(Tested::Waits(self)),
-        }
-    }
-
-    fn message(
-        &self,
-        envelope: Option<crate::matching::Envelope>,
-        bytes: &[u8],
-    ) -> Result<(Status, Vec<T>), MessageError> {
-        let envelope = envelope.ok_or(MessageError::Mismatch("a receive was completed by a send"))?;
-        Ok((self.communicator.status(envelope, bytes.len()), self.communicator.values(envelope, bytes)?))
+    /// As [`Communicator::receive`]. A message that does not fit is there for the next receive that
+    /// matches.
+    pub fn wait(self, values: &mut [T]) -> Result<Status, Error> {
+        let mut receive = self.posted.receive(values);
+        self.communicator.endpoint.run(&mut receive)?;
+        self.posted.complete::<T>(self.communicator, receive.want.got)
     }
 }
 
-impl<T> Drop for ReceiveRequest<T> {
-    fn drop(&mut self) {
-        self.communicator.endpoint.forget(self.number);
+impl<T> fmt::Debug for ReceiveRequest<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReceiveRequest").finish_non_exhaustive()
     }
 }

@@ -1,400 +1,266 @@
-//! A ring of words that one rank writes and another one reads.
+//! The ring from one rank to another: one thread at a time writes records, and one reads them.
 //!
-//! # The protocol
+//! # Layout
 //!
-//! The ring consists of lines of the cache. Positions are counts of lines since the beginning, so
-//! they never wrap around. The first word of a line has a *lap* in its high half: how often the
-//! position has passed the end of the ring, plus one. A record begins with a line, whose other
-//! words are the header and the first bytes. Further lines have further bytes.
+//! A ring is an array of 64-bit words: first the *freed* word of the reader, the *withdrawn* word of
+//! the writer, each in cache lines of its own, and then the *lines* of 64 bytes, a power of two. A
+//! record (`record.rs`) takes whole lines: two words of header, and the payload. It may continue at
+//! the first line behind the last one.
 //!
-//! 1. The sender writes all lines of a record, and the first word of the first line last, by which
-//!    it *publishes* the record.
-//! 2. The receiver looks at the first word of the next line. If that has the lap that belongs to
-//!    the position, the record is complete: the receiver copies it, and releases its lines by a new
-//!    *head*.
-//! 3. The sender writes only lines that the receiver has released. It reads the head only if those
-//!    that it knows of do not suffice.
+//! # Protocol
 //!
-//! So a short message moves one line between caches. The receiver need not read a position of the
-//! sender, and the sender mostly reads none of the receiver.
+//! The first word of a record is zero until the record is complete. So the reader polls the line
+//! that it will need next, and a short message moves one cache line between two CPUs. There is no
+//! shared index of the writer.
 //!
-//! # Why no record is torn, lost or read twice
+//! 1. The writer knows how many lines it has written, and how many the reader had freed when it last
+//!    looked. If it lacks lines, it looks again, with *acquire* order.
+//! 2. It writes payload and second word, *relaxed*, and then the first word with *release* order.
+//! 3. The reader reads the first word with *acquire* order. If it is zero, there is no record yet.
+//!    Otherwise it sees all that the writer has written before. It copies the record out.
+//! 4. It stores zero in the first word of *each* line of the record, and then frees the lines: it
+//!    stores their number so far in the freed word, with *release* order.
 //!
-//! * The receiver reads a word of a record after it has acquired the first word, which was released
-//!   after that word was written.
-//! * The first word of a line is never a part of bytes. So at a position, it has an earlier lap, or
-//!   is zero, until the record that begins there is published.
-//! * The sender overwrites a line only after it has acquired a head beyond it, which was released
-//!   after the line was read.
+//! *Torn reads.* All words are atomic, so no word is torn. The reader reads payload only after its
+//! first word (3), and the writer overwrites it only after the reader has freed it (4 releases, 1
+//! acquires), so no record is torn.
 //!
-//! The lap has 32 bits. When it starts again, the lines of that lap have long been overwritten.
+//! *Wrap.* In the next round, a record begins at another line than before, where the last round may
+//! have left payload. Step 4 has replaced it by zero, and the writer's later stores come after that
+//! zero, since it acquires the freed word. So the first word of the line that the reader polls is
+//! zero or the beginning of a record, never an old word. It suffices to clear one word a line, as
+//! records begin at lines. Numbers of lines have 64 bits and never wrap.
 //!
-//! # Room
+//! *Freeing late.* The reader frees lines when an eighth of the ring has collected, which spares the
+//! writer's cache line and one look at its bell a record. A writer needs at most a quarter of the ring
+//! at once. So if the reader has read all, the writer has room: less than an eighth is not freed.
 //!
-//! A sender that lacks room sleeps on its [bell](crate::bell). The receiver rings it when the head
-//! passes a quarter of the ring. That suffices because no record needs more than a quarter: if
-//! there is less room than that, more than three quarters are in use, so the head will pass the
-//! first boundary that is a quarter or more ahead, and then there is room for the record.
+//! *The end.* A rank that leaves does so after its last record, with release order in its slot. A
+//! reader that finds the writer gone looks at the ring once more, after acquiring that: then it has
+//! seen the last record. If a writer is killed, its record is complete, or its first word is zero.
 //!
-//! # Other processes
+//! # Nonsense
 //!
-//! The memory may contain anything. Lengths and positions are checked before they are used, and a
-//! record that cannot be is an error.
+//! Any process that has mapped the memory can write anything to it. Each side keeps its own position
+//! in its own memory. The reader uses one copy of the first word, and checks it against the size of the
+//! ring; the writer checks the freed word. Content may be wrong, but no access leaves the ring.
+//!
+//! `ring/model.rs` checks wrap, sleep and end with loom.
 
-use crate::word::Word;
+use std::ops::Deref;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The words of a line.
-pub(crate) const LINE: usize = 8;
-/// The words at the beginning of a record, and of another line.
-const PREFIX: usize = 2;
-const MARK: usize = 1;
-/// The bytes in the first line of a record, and in another one.
-const IN_FIRST: usize = (LINE - PREFIX) * size_of::<u64>();
-const IN_OTHER: usize = (LINE - MARK) * size_of::<u64>();
+use crate::record::{Header, LONGEST};
+use crate::sync::AtomicU64;
 
-/// The place of the lap in the first word of a line. The number of bytes in the record is below.
-const LAP: u32 = 32;
-/// The places of kind and context in a header. The tag is below.
-const KIND: u32 = 60;
-const CONTEXT: u32 = 32;
-/// Contexts are smaller than this.
-pub(crate) const CONTEXTS: u32 = 1 << (KIND - CONTEXT);
+/// Words of a line.
+const LINE: usize = 8;
+/// Words of a header.
+const HEADER: usize = 2;
+/// The place of the freed word.
+const FREED: usize = 0;
+/// The place of the withdrawn word: announced messages up to this number must not be read.
+const WITHDRAWN: usize = 16;
+/// The place of the first line.
+const LINES: usize = 32;
 
-/// What a record contains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A message.
-    Whole,
-    /// The length of a message that is longer than a record can be.
-    First,
-    /// Some of its bytes.
-    Next,
+/// The words of a ring of so many lines.
+pub(crate) const fn words(lines: usize) -> usize {
+    LINES + lines * LINE
 }
 
-/// A record, without its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) kind: Kind,
-    pub(crate) context: u32,
-    pub(crate) tag: u32,
-    /// The number of its bytes.
-    pub(crate) length: usize,
+/// The longest payload in a ring of so many lines: with its header, a quarter of them.
+pub(crate) const fn longest_payload(lines: usize) -> usize {
+    let most = (lines / 4 * LINE - HEADER) * size_of::<u64>();
+    if most < LONGEST { most } else { LONGEST }
 }
 
-impl Record {
-    fn header(self) -> u64 {
-        (self.kind as u64) << KIND | u64::from(self.context) << CONTEXT | u64::from(self.tag)
-    }
-
-    fn read(header: u64, length: usize) -> Option<Record> {
-        let kind = match header >> KIND {
-            0 => Kind::Whole,
-            1 => Kind::First,
-            2 => Kind::Next,
-            _ => return None,
-        };
-        let context = (header >> CONTEXT) as u32 & (CONTEXTS - 1);
-        Some(Record { kind, context, tag: header as u32, length })
-    }
+#[inline]
+fn lines_of(payload: usize) -> usize {
+    (HEADER + payload.div_ceil(size_of::<u64>())).div_ceil(LINE)
 }
 
-/// The content of a ring makes no sense.
+/// The ring contains what its protocol excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nonsense;
 
-/// The lines of a ring.
+/// The array, as the writer and the reader see it.
 #[derive(Debug)]
-pub(crate) struct Ring<'a, W> {
-    /// The number of lines that the receiver has released.
-    pub(crate) head: &'a W,
-    /// As many as a power of two, at least 8.
-    pub(crate) lines: &'a [[W; LINE]],
+struct Lines<M> {
+    words: M,
+    count: u64,
 }
 
-/// The position of the sender.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tail {
-    tail: u64,
-    /// The head as far as it is known.
-    head: u64,
-}
-
-impl Tail {
-    /// Behind so many lines that were written and released.
-    #[cfg(all(test, loom))]
-    pub(crate) fn at(position: u64) -> Tail {
-        Tail { tail: position, head: position }
-    }
-}
-
-impl<W: Word> Ring<'_, W> {
-    /// The most bytes in a record, which take a quarter of the ring.
-    pub(crate) fn longest(&self) -> usize {
-        IN_FIRST + (self.lines.len() / 4 - 1) * IN_OTHER
+impl<M: Deref<Target = [AtomicU64]>> Lines<M> {
+    /// # Panics
+    /// If the array has another length, or the number is not a power of two from 4 on.
+    fn new(array: M, count: usize) -> Lines<M> {
+        assert!(count.is_power_of_two() && count >= 4 && array.len() == words(count), "a ring of {count} lines");
+        Lines { words: array, count: count as u64 }
     }
 
-    /// Writes a record with these bytes, at most [`Ring::longest`]. Returns false if there is no
-    /// room yet.
-    ///
-    /// # Errors
-    /// If the receiver has released lines that were never written.
+    /// The word at this distance from the beginning of a line.
     #[inline]
-    pub(crate) fn send(&self, at: &mut Tail, record: Record, bytes: &[u8]) -> Result<bool, Nonsense> {
-        debug_assert!(bytes.len() <= self.longest() && bytes.len() == record.length);
-        let (lines, size) = (lines_of(bytes.len()), self.lines.len() as u64);
-        if lines > size - (at.tail - at.head) {
-            at.head = self.head.observe();
-            let used = at.tail.checked_sub(at.head).filter(|&used| used <= size).ok_or(Nonsense)?;
-            if lines > size - used {
+    fn word(&self, line: u64, distance: usize) -> &AtomicU64 {
+        &self.words[LINES + self.place(line) + distance]
+    }
+
+    /// The place of a line among the words of all lines, whose number is a power of two.
+    #[inline]
+    fn place(&self, line: u64) -> usize {
+        (line & (self.count - 1)) as usize * LINE
+    }
+
+    /// The words of a payload: those up to the end of the array, and those from its beginning.
+    #[inline]
+    fn payload(&self, line: u64, words: usize) -> (&[AtomicU64], &[AtomicU64]) {
+        let all = &self.words[LINES..];
+        let start = self.place(line) + HEADER;
+        let first = words.min(all.len() - start);
+        (&all[start..start + first], &all[..words - first])
+    }
+}
+
+/// The writer's end.
+#[derive(Debug)]
+pub(crate) struct Writer<M> {
+    lines: Lines<M>,
+    written: u64,
+    freed: u64,
+}
+
+impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
+    /// The writer of an unused ring. There must be no other.
+    pub(crate) fn new(array: M, lines: usize) -> Writer<M> {
+        Writer { lines: Lines::new(array, lines), written: 0, freed: 0 }
+    }
+
+    /// Writes a record, unless the ring is too full. Returns whether it did.
+    ///
+    /// # Panics
+    /// If the payload is longer than [`longest_payload`].
+    #[inline]
+    pub(crate) fn write(&mut self, header: Header, payload: &[u8]) -> Result<bool, Nonsense> {
+        assert!(payload.len() <= longest_payload(self.lines.count as usize), "a payload that fits");
+        let lines = lines_of(payload.len()) as u64;
+        if self.free() < lines {
+            let freed = self.lines.words[FREED].load(Acquire);
+            if self.written.wrapping_sub(freed) > self.lines.count {
+                return Err(Nonsense);
+            }
+            self.freed = freed;
+            if self.free() < lines {
                 return Ok(false);
             }
         }
-        let (in_first, rest) = bytes.split_at(bytes.len().min(IN_FIRST));
-        let (pieces, end) = rest.as_chunks::<IN_OTHER>();
-        for (place, piece) in (at.tail + 1..).zip(pieces) {
-            let ([first, words @ ..], lap) = self.line(place);
-            first.set(lap);
-            let (chunks, _) = piece.as_chunks();
-            words.iter().zip(chunks).for_each(|(word, chunk)| word.set(u64::from_ne_bytes(*chunk)));
+        self.lines.word(self.written, 1).store(header.word, Relaxed);
+        let (chunks, rest) = payload.as_chunks();
+        let (first, second) = self.lines.payload(self.written, payload.len().div_ceil(size_of::<u64>()));
+        let (before, after) = chunks.split_at(first.len().min(chunks.len()));
+        store_words(first, before);
+        store_words(second, after);
+        if !rest.is_empty() {
+            let mut last = [0; size_of::<u64>()];
+            last[..rest.len()].copy_from_slice(rest);
+            let word = second.last().or(first.last());
+            word.into_iter().for_each(|word| word.store(u64::from_ne_bytes(last), Relaxed));
         }
-        if !end.is_empty() {
-            let (line, lap) = self.line(at.tail + lines - 1);
-            line[0].set(lap);
-            write(&line[MARK..], end);
-        }
-        let (line, lap) = self.line(at.tail);
-        line[1].set(record.header());
-        write(&line[PREFIX..], in_first);
-        line[0].publish(lap | bytes.len() as u64);
-        at.tail += lines;
+        self.lines.word(self.written, 0).store(header.first(), Release);
+        self.written += lines;
         Ok(true)
     }
 
-    /// Whether there is a record at this head.
     #[inline]
-    pub(crate) fn has_record(&self, head: u64) -> bool {
-        let (line, lap) = self.line(head);
-        line[0].observe() >> LAP == lap >> LAP
+    fn free(&self) -> u64 {
+        self.lines.count - (self.written - self.freed)
     }
 
-    /// The record at this head. `None` if there is none yet.
-    ///
-    /// # Errors
-    /// If there is something else.
+    /// Withdraws announced messages up to this number. What the caller does later to their memory
+    /// is seen by no reader that does not see this. A reader that sees this sees all records so far.
+    pub(crate) fn withdraw(&self, number: u64) {
+        self.lines.words[WITHDRAWN].store(number, Release);
+        crate::sync::fence(Release);
+    }
+}
+
+#[inline]
+fn store_words(words: &[AtomicU64], bytes: &[[u8; 8]]) {
+    words.iter().zip(bytes).for_each(|(word, &bytes)| word.store(u64::from_ne_bytes(bytes), Relaxed));
+}
+
+/// The reader's end.
+#[derive(Debug)]
+pub(crate) struct Reader<M> {
+    lines: Lines<M>,
+    read: u64,
+    freed: u64,
+}
+
+impl<M: Deref<Target = [AtomicU64]>> Reader<M> {
+    /// The reader of a ring of which nothing has been read. There must be no other.
+    pub(crate) fn new(array: M, lines: usize) -> Reader<M> {
+        Reader { lines: Lines::new(array, lines), read: 0, freed: 0 }
+    }
+
+    /// The header of the next record, if it is there.
     #[inline]
-    pub(crate) fn peek(&self, head: u64) -> Result<Option<Record>, Nonsense> {
-        let (line, lap) = self.line(head);
-        let first = line[0].observe();
-        if first >> LAP != lap >> LAP {
+    pub(crate) fn next(&self) -> Result<Option<Header>, Nonsense> {
+        let first = self.lines.word(self.read, 0).load(Acquire);
+        if first == 0 {
             return Ok(None);
         }
-        let record = Record::read(line[1].get(), first as u32 as usize).ok_or(Nonsense)?;
-        let is_sensible = match record.kind {
-            Kind::First => record.length == size_of::<u64>(),
-            Kind::Whole | Kind::Next => record.length <= self.longest(),
-        };
-        is_sensible.then_some(Some(record)).ok_or(Nonsense)
+        let word = self.lines.word(self.read, 1).load(Relaxed);
+        let header = Header::decode(first, word).ok_or(Nonsense)?;
+        let fits = header.length <= longest_payload(self.lines.count as usize);
+        if fits { Ok(Some(header)) } else { Err(Nonsense) }
     }
 
-    /// The length of the message that begins with this record at this head.
-    ///
-    /// # Errors
-    /// If no message begins with it.
+    /// Copies the beginning of the payload of the next record, which has this header.
     #[inline]
-    pub(crate) fn length(&self, head: u64, record: Record) -> Result<u64, Nonsense> {
-        match record.kind {
-            Kind::Whole => Ok(record.length as u64),
-            Kind::First => {
-                let length = self.line(head).0[PREFIX].get();
-                (length > self.longest() as u64).then_some(length).ok_or(Nonsense)
-            }
-            Kind::Next => Err(Nonsense),
+    pub(crate) fn copy(&self, header: &Header, to: &mut [u8]) {
+        let length = to.len().min(header.length);
+        let (chunks, rest) = to[..length].as_chunks_mut();
+        let (first, second) = self.lines.payload(self.read, length.div_ceil(size_of::<u64>()));
+        let (before, after) = chunks.split_at_mut(first.len().min(chunks.len()));
+        load_words(first, before);
+        load_words(second, after);
+        if let (false, Some(word)) = (rest.is_empty(), second.last().or(first.last())) {
+            rest.copy_from_slice(&word.load(Relaxed).to_ne_bytes()[..rest.len()]);
         }
     }
 
-    /// Copies the bytes of the record at this head, which are as many.
+    /// Removes the next record, which has this header. Returns whether lines have been freed, so
+    /// that the writer's bell must be rung.
     #[inline]
-    pub(crate) fn read(&self, head: u64, into: &mut [u8]) {
-        let (in_first, rest) = into.split_at_mut(into.len().min(IN_FIRST));
-        read(&self.line(head).0[PREFIX..], in_first);
-        let lines = lines_of(IN_FIRST + rest.len());
-        let (pieces, end) = rest.as_chunks_mut::<IN_OTHER>();
-        for (place, piece) in (head + 1..).zip(pieces) {
-            let ([_, words @ ..], _) = self.line(place);
-            let (chunks, _) = piece.as_chunks_mut();
-            chunks.iter_mut().zip(words).for_each(|(chunk, word)| *chunk = word.get().to_ne_bytes());
+    pub(crate) fn remove(&mut self, header: &Header) -> bool {
+        let lines = lines_of(header.length) as u64;
+        // A canary clears only the first one.
+        let cleared = if cfg!(rowlock_canary = "a-ring-keeps-old-words") { 1 } else { lines };
+        (self.read..self.read + cleared).for_each(|line| self.lines.word(line, 0).store(0, Relaxed));
+        self.read += lines;
+        let is_due = (self.read - self.freed) * 8 >= self.lines.count;
+        if is_due {
+            self.lines.words[FREED].store(self.read, Release);
+            self.freed = self.read;
         }
-        if !end.is_empty() {
-            read(&self.line(head + lines - 1).0[MARK..], end);
-        }
+        is_due
     }
 
-    /// Releases the lines of the record at this head, and moves it. Returns whether the sender may
-    /// have to be woken.
-    #[inline]
-    pub(crate) fn release(&self, head: &mut u64, record: Record) -> bool {
-        let before = *head;
-        *head += lines_of(record.length);
-        let quarter = self.lines.len() as u64 / 4;
-        let passes = before / quarter != *head / quarter;
-        if passes {
-            self.head.publish(*head);
-        } else {
-            self.head.release(*head);
-        }
-        passes
-    }
-
-    /// The line at a position, and the lap that belongs to it.
-    #[inline]
-    fn line(&self, position: u64) -> (&[W; LINE], u64) {
-        let laps =
-            if cfg!(rowlock_canary = "a-ring-forgets-its-laps") { 0 } else { position / self.lines.len() as u64 };
-        let lap = laps + 1;
-        (&self.lines[position as usize & (self.lines.len() - 1)], lap << LAP)
-    }
-}
-
-/// How many lines a record with so many bytes takes.
-#[inline]
-const fn lines_of(bytes: usize) -> u64 {
-    1 + bytes.saturating_sub(IN_FIRST).div_ceil(IN_OTHER) as u64
-}
-
-#[inline]
-fn write<W: Word>(words: &[W], bytes: &[u8]) {
-    let (chunks, end) = bytes.as_chunks();
-    words.iter().zip(chunks).for_each(|(word, chunk)| word.set(u64::from_ne_bytes(*chunk)));
-    if let Some(word) = words.get(chunks.len()).filter(|_| !end.is_empty()) {
-        let mut last = [0; 8];
-        last[..end.len()].copy_from_slice(end);
-        word.set(u64::from_ne_bytes(last));
+    /// Whether the writer has withdrawn this announced message. The caller has read its content.
+    pub(crate) fn is_withdrawn(&self, number: u64) -> bool {
+        crate::sync::fence(Acquire);
+        number <= self.lines.words[WITHDRAWN].load(Acquire)
     }
 }
 
 #[inline]
-fn read<W: Word>(words: &[W], bytes: &mut [u8]) {
-    let (chunks, end) = bytes.as_chunks_mut();
-    let count = chunks.len();
-    chunks.iter_mut().zip(words).for_each(|(chunk, word)| *chunk = word.get().to_ne_bytes());
-    if let Some(word) = words.get(count) {
-        let length = end.len();
-        end.copy_from_slice(&word.get().to_ne_bytes()[..length]);
-    }
+fn load_words(words: &[AtomicU64], bytes: &mut [[u8; 8]]) {
+    words.iter().zip(bytes).for_each(|(word, bytes)| *bytes = word.load(Relaxed).to_ne_bytes());
 }
 
+#[cfg(all(test, loom))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
+mod model;
 #[cfg(all(test, not(loom)))]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
-mod tests {
-    use std::sync::atomic::AtomicU64;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    struct Memory {
-        head: AtomicU64,
-        lines: Vec<[AtomicU64; LINE]>,
-    }
-
-    impl Memory {
-        fn new(lines: usize) -> Memory {
-            Memory { head: AtomicU64::new(0), lines: (0..lines).map(|_| Default::default()).collect() }
-        }
-
-        fn ring(&self) -> Ring<'_, AtomicU64> {
-            Ring { head: &self.head, lines: &self.lines }
-        }
-    }
-
-    fn whole(tag: u32, bytes: &[u8]) -> Record {
-        Record { kind: Kind::Whole, context: 5, tag, length: bytes.len() }
-    }
-
-    fn receive(ring: &Ring<'_, AtomicU64>, head: &mut u64) -> Option<(Record, Vec<u8>)> {
-        let record = ring.peek(*head).unwrap()?;
-        let mut bytes = vec![0; record.length];
-        ring.read(*head, &mut bytes);
-        ring.release(head, record);
-        Some((record, bytes))
-    }
-
-    proptest! {
-        #[test]
-        fn records_arrive_whole_and_in_their_order(steps in prop::collection::vec((0_usize..=216, any::<bool>()), 1..400)) {
-            let memory = Memory::new(16);
-            let (ring, mut tail, mut head) = (memory.ring(), Tail::default(), 0);
-            let mut sent = std::collections::VecDeque::new();
-            for (number, (length, receives)) in (0_u32..).zip(steps) {
-                let bytes: Vec<u8> = (0..length).map(|byte| (byte as u32 * 7 + number) as u8).collect();
-                let record = whole(number, &bytes);
-                if ring.send(&mut tail, record, &bytes).unwrap() {
-                    sent.push_back((record, bytes));
-                } else {
-                    // Without three quarters in use, there is room for any record.
-                    prop_assert!(tail.tail - head > 12);
-                }
-                if receives {
-                    prop_assert_eq!(receive(&ring, &mut head), sent.pop_front());
-                }
-            }
-            while let Some(expected) = sent.pop_front() {
-                prop_assert_eq!(receive(&ring, &mut head), Some(expected));
-            }
-            prop_assert_eq!(receive(&ring, &mut head), None);
-        }
-
-        #[test]
-        fn no_content_of_the_memory_makes_an_access_beyond_it(
-            words in prop::collection::vec(any::<u64>(), 16 * LINE),
-            head in any::<u64>(),
-            has_lap in any::<bool>(),
-        ) {
-            let memory = Memory::new(16);
-            memory.lines.iter().flatten().zip(&words).for_each(|(word, value)| word.set(*value));
-            memory.head.set(head);
-            let (ring, mut at) = (memory.ring(), head >> 2);
-            if has_lap {
-                let (line, lap) = ring.line(at);
-                line[0].set(lap | line[0].get() & 511);
-                line[1].set(line[1].get() >> 2);
-            }
-            if let Ok(Some(record)) = ring.peek(at) {
-                prop_assert!(record.length <= ring.longest());
-                ring.read(at, &mut vec![0; record.length]);
-                ring.release(&mut at, record);
-            }
-            let mut tail = Tail { tail: 15, head: 0 };
-            let sent = ring.send(&mut tail, whole(1, &[1; 50]), &[1; 50]);
-            prop_assert_eq!(sent, if head <= 15 { Ok(head >= 1) } else { Err(Nonsense) });
-        }
-    }
-
-    #[test]
-    fn a_header_keeps_all_that_it_contains() {
-        for kind in [Kind::Whole, Kind::First, Kind::Next] {
-            for (context, tag) in [(0, 0), (CONTEXTS - 1, u32::MAX), (77, 1 << 31)] {
-                let record = Record { kind, context, tag, length: 7 };
-                assert_eq!(Record::read(record.header(), 7), Some(record));
-            }
-        }
-        assert_eq!(Record::read(3 << KIND, 0), None);
-    }
-
-    #[test]
-    fn a_sender_that_waits_for_room_is_woken_before_the_ring_is_empty() {
-        let memory = Memory::new(16);
-        let (ring, mut tail, mut head) = (memory.ring(), Tail::default(), 0);
-        let bytes = [7; 216];
-        while ring.send(&mut tail, whole(1, &bytes), &bytes).unwrap() {}
-        let mut wakes = 0;
-        while let Some(record) = ring.peek(head).unwrap() {
-            wakes += u32::from(ring.release(&mut head, record));
-            if wakes == 2 {
-                assert!(ring.send(&mut tail, whole(1, &bytes), &bytes).unwrap());
-                return;
-            }
-        }
-        panic!("the sender was woken {wakes} times");
-    }
-}
+#[allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
+mod tests;

@@ -13,6 +13,8 @@ pub mod cpus;
 pub mod deferred_stops;
 #[allow(unsafe_code)] // Runs async-signal-safe code between fork and exec.
 pub mod descriptors;
+#[allow(unsafe_code)] // Views integers and floats as bytes.
+pub mod elements;
 mod errno;
 #[allow(unsafe_code)] // Creates a trial mapping.
 pub mod executable;
@@ -41,6 +43,8 @@ mod previous_handler;
 pub mod priorities;
 #[allow(unsafe_code)] // Runs async-signal-safe code between fork and exec.
 pub mod process;
+#[allow(unsafe_code)] // Passes the address of a buffer to the kernel.
+pub mod process_memory;
 #[allow(unsafe_code)] // Manages address space whose pages may be inaccessible.
 pub mod reservation;
 #[allow(unsafe_code)] // Reads a variable of the C library that may be absent.

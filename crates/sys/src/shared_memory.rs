@@ -33,8 +33,6 @@ unsafe impl Plain for AtomicU32 {}
 unsafe impl Plain for AtomicU64 {}
 // SAFETY: as each of its items.
 unsafe impl<T: Plain> Plain for [T] {}
-// SAFETY: as above.
-unsafe impl<T: Plain, const COUNT: usize> Plain for [T; COUNT] {}
 
 /// The beginning of a file in the memory of this process, shared with all processes that map it.
 #[derive(Debug)]

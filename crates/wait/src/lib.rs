@@ -31,11 +31,11 @@ pub use deadline::{Deadline, TimedOut};
 pub use objects::thread_slots;
 pub use objects::{barrier, condvar, event, latch, mutex, parker, rwlock, semaphore, word};
 pub use policy::waiting::{Costs, ParseRuleError, WaitingRule};
-#[cfg(not(loom))]
-pub use protocol::external;
 #[doc(hidden)] // Only its loom model uses it.
 pub use protocol::robust;
 pub use protocol::spinning_waiters;
+#[cfg(not(loom))]
+pub use protocol::{external, process_slot};
 pub use statistics::{Counters, Statistics};
 pub use waiting::Waiting;
 

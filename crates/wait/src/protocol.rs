@@ -8,7 +8,7 @@ pub(crate) mod last_arrival;
 pub(crate) mod notification;
 pub(crate) mod party;
 #[cfg_attr(loom, allow(dead_code, reason = "other processes are not modelled"))]
-pub(crate) mod process_slot;
+pub mod process_slot;
 pub(crate) mod raw_event;
 pub(crate) mod raw_mutex;
 pub(crate) mod raw_rwlock;

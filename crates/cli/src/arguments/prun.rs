@@ -18,7 +18,7 @@ use super::{TextOrJson, one_of};
 /// A job has at most so many ranks, and each at most so many cores.
 pub(crate) const MOST_RANKS: u32 = 65_536;
 /// The variables of ranks that `--env` cannot set.
-const OWN_VARIABLES: [&str; 5] = [JOB, RANK, RANKS, wait::turn::VARIABLE, message::MEMORY];
+const OWN_VARIABLES: [&str; 5] = [JOB, RANK, RANKS, wait::turn::VARIABLE, message::environment::MESSAGES];
 /// The variable with the number of the job.
 pub(crate) const JOB: &str = "ROWLOCK_JOB";
 /// The ways to share this machine.

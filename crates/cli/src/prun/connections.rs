@@ -90,7 +90,7 @@ impl Connections {
             pmix,
             connected: 0,
             ranks,
-            messages: message::create(ranks).ok(),
+            messages: message::memory::create(ranks).ok(),
             roster: UnnamedFile::of_length(Environment::ROSTER_LENGTH).ok(),
         })
     }
@@ -100,7 +100,7 @@ impl Connections {
         let rank = self.connected;
         self.connected += 1;
         command.envs(self.roster.as_ref().map(|roster| (Environment::ROSTER, roster.path())));
-        command.envs(self.messages.as_ref().map(|messages| (message::MEMORY, messages.path())));
+        command.envs(self.messages.as_ref().map(|messages| (message::environment::MESSAGES, messages.path())));
         if let Some((pmix, _)) = &self.pmix {
             let is_set = |name: &OsStr| command.get_envs().any(|(set, value)| set == name && value.is_some());
             let variables: Vec<_> = pmix.variables(rank).filter(|(name, _)| !is_set(name)).collect();

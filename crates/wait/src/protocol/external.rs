@@ -38,35 +38,28 @@ impl ExternalObject<'_> {
 
     /// Waits until the event has occurred. The caller has polled once.
     pub fn wait(&self, waiter: &mut Waiter, awaited: &mut impl Awaited) {
-        self.wait_until(None, waiter, awaited);
+        // The caller knows from its poll whether the event has occurred.
+        let _ = self.wait_until(None, None, waiter, awaited);
     }
 
-    /// Waits until the event has occurred, or has become impossible. The caller has polled once.
-    /// `is_possible` is called every 100 ms.
-    ///
-    /// # Errors
-    /// If it has become impossible.
+    /// Waits until the event has occurred or has become impossible. `is_possible` is asked every
+    /// 100 ms. Returns whether the event has occurred. The caller has polled once.
     pub fn wait_while_possible(
         &self,
+        is_possible: &dyn Fn() -> bool,
         waiter: &mut Waiter,
         awaited: &mut impl Awaited,
-        is_possible: &dyn Fn() -> bool,
-    ) -> Result<(), TimedOut> {
-        self.run(None, waiter, awaited, Some(is_possible))
+    ) -> bool {
+        self.wait_until(None, Some(is_possible), waiter, awaited).is_ok()
     }
 
-    /// Waits until the event has occurred or the deadline passes.
-    fn wait_until(&self, deadline: Option<Instant>, waiter: &mut Waiter, awaited: &mut impl Awaited) {
-        // The caller knows from its poll whether the event has occurred.
-        let _ = self.run(deadline, waiter, awaited, None);
-    }
-
-    fn run(
+    /// Waits until the event has occurred or has become impossible, or the deadline passes.
+    fn wait_until(
         &self,
         deadline: Option<Instant>,
+        is_possible: Option<&dyn Fn() -> bool>,
         waiter: &mut Waiter,
         awaited: &mut impl Awaited,
-        is_possible: Option<&dyn Fn() -> bool>,
     ) -> Result<(), TimedOut> {
         let wait = Wait {
             thread: ThreadId(0),
@@ -90,7 +83,8 @@ impl ExternalObject<'_> {
     /// ([`Waiting::with_cpus`]) and the rule does not need the load.
     pub fn wait_without_blocking(&self, deadline: Option<Instant>, poll: impl FnMut() -> bool) -> bool {
         let mut phase = NonBlockingPhase { poll, occurred: false, would_block: false };
-        self.wait_until(deadline, &mut Self::waiter(&self.waiting), &mut phase);
+        // The phase itself knows how it ended.
+        let _ = self.wait_until(deadline, None, &mut Self::waiter(&self.waiting), &mut phase);
         if !phase.occurred && !phase.would_block {
             self.counters.merge(&crate::Statistics { blocks: 1, ..Default::default() });
         }
@@ -158,6 +152,31 @@ mod tests {
             let (occurred, sum) = statistics(Some(Instant::ZERO), rule, || false);
             assert!(!occurred);
             assert_eq!((sum.successful_spins, sum.blocks), (0, 1), "{rule}");
+        }
+    }
+
+    #[test]
+    fn a_wait_ends_when_its_event_has_become_impossible() {
+        struct Never;
+        impl Awaited for Never {
+            fn poll(&mut self) -> bool {
+                false
+            }
+
+            fn sleep(&mut self, deadline: Option<Instant>) {
+                crate::sync::script::sleep(|| true, deadline);
+            }
+        }
+        let clock = crate::sync::script::ScriptedClock::start();
+        for rule in [WaitingRule::AlwaysSpin, WaitingRule::AlwaysBlock] {
+            let (state, counters, begun) = (AtomicU64::new(0), Counters::new(), clock.time());
+            let object = ExternalObject { state: &state, counters: &counters, waiting: Waiting::by(rule), threads: 2 };
+            let asked = std::cell::Cell::new(0);
+            let is_possible = || asked.replace(asked.get() + 1) < 2;
+            let mut waiter = ExternalObject::waiter(&object.waiting);
+            assert!(!object.wait_while_possible(&is_possible, &mut waiter, &mut Never), "{rule}");
+            let waited = clock.time().since(begun);
+            assert!(waited >= Span::from_millis(300) && waited < Span::from_millis(301), "{rule}: {waited}");
         }
     }
 

@@ -31,15 +31,15 @@ const RETIRED: u64 = 1 << 62;
 /// A slot for one process.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct ProcessSlot(AtomicU64);
+pub struct ProcessSlot(AtomicU64);
 
 /// A process as the others identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claimant(u64);
+pub struct Claimant(u64);
 
 impl Claimant {
     /// The calling process, in memory that was created in this PID namespace.
-    pub(crate) fn own(namespace: u64) -> Claimant {
+    pub fn own(namespace: u64) -> Claimant {
         let foreign = if is_here(namespace) { 0 } else { FOREIGN };
         Claimant::of(Identity::own()).with(foreign)
     }
@@ -70,27 +70,28 @@ impl Claimant {
 }
 
 impl ProcessSlot {
-    pub(crate) fn free() -> ProcessSlot {
+    /// A free slot, which is a word of zero.
+    pub fn free() -> ProcessSlot {
         ProcessSlot(AtomicU64::new(0))
     }
 
     /// Claims the slot if it is free.
-    pub(crate) fn claim(&self, claimant: Claimant) -> bool {
+    pub fn claim(&self, claimant: Claimant) -> bool {
         self.0.compare_exchange(0, claimant.0, Acquire, Relaxed).is_ok()
     }
 
     /// Frees the slot if this process holds it, which the child of a fork does not.
-    pub(crate) fn release(&self, claimant: Claimant) {
+    pub fn release(&self, claimant: Claimant) {
         self.leave(claimant, 0);
     }
 
     /// Marks the process as no longer awaited, if this process holds the slot.
-    pub(crate) fn retire(&self, claimant: Claimant) {
+    pub fn retire(&self, claimant: Claimant) {
         self.leave(claimant, claimant.with(RETIRED).0);
     }
 
     /// Marks the process as gone although it is awaited, if this process holds the slot.
-    pub(crate) fn abandon(&self, claimant: Claimant) {
+    pub fn abandon(&self, claimant: Claimant) {
         self.leave(claimant, claimant.with(GONE).0);
     }
 
@@ -100,39 +101,56 @@ impl ProcessSlot {
         }
     }
 
+    /// Whether no process has claimed the slot.
+    pub fn is_free(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
+
+    /// Whether its process is no longer awaited. If so, what it did before is visible.
+    pub fn is_retired(&self) -> bool {
+        self.0.load(Acquire) & RETIRED != 0
+    }
+
+    /// The PID of the process that holds the slot, if it means something in this process.
+    pub fn pid(&self, namespace: u64) -> Option<u32> {
+        let claimant = Claimant(self.0.load(Relaxed));
+        (claimant.0 != 0 && claimant.0 & FOREIGN == 0 && is_here(namespace)).then(|| claimant.identity().pid)
+    }
+
     /// The PID of the process if it is lost: awaited, but marked as gone, or ended.
     ///
     /// Reads files below `/proc`. `None` in another or an unknown PID namespace.
-    pub(crate) fn lost_pid(&self, namespace: u64) -> Option<u32> {
+    pub fn lost_pid(&self, namespace: u64) -> Option<u32> {
         self.lost_claimant(namespace).map(|claimant| claimant.identity().pid)
     }
 
     /// Frees the slot if its process is lost. Returns the PID if this call has freed it.
-    pub(crate) fn reclaim(&self, namespace: u64) -> Option<u32> {
+    pub fn reclaim(&self, namespace: u64) -> Option<u32> {
         let claimant = self.lost_claimant(namespace)?;
         self.0.compare_exchange(claimant.0, 0, AcqRel, Relaxed).ok()?;
         Some(claimant.identity().pid)
     }
 
     /// Claims the slot of a lost process, if it still holds the slot.
-    pub(crate) fn take_over(&self, gone: Claimant, claimant: Claimant) -> bool {
+    pub fn take_over(&self, gone: Claimant, claimant: Claimant) -> bool {
         self.0.compare_exchange(gone.0, claimant.0, AcqRel, Relaxed).is_ok()
     }
 
     /// Records a lost process in a slot that is reserved for this.
-    pub(crate) fn record_lost(&self, gone: Claimant) {
+    pub fn record_lost(&self, gone: Claimant) {
         self.0.store(gone.with(GONE).0, Release);
     }
 
     /// Like [`ProcessSlot::lost_pid`], but returns the full identity.
-    pub(crate) fn lost_claimant(&self, namespace: u64) -> Option<Claimant> {
+    pub fn lost_claimant(&self, namespace: u64) -> Option<Claimant> {
         let claimant = Claimant(self.0.load(Relaxed));
         if claimant.0 == 0 || claimant.0 & RETIRED != 0 {
             return None;
         }
         let can_be_seen = || claimant.0 & FOREIGN == 0 && is_here(namespace);
         let is_lost = claimant.0 & GONE != 0 || can_be_seen() && !claimant.identity().is_alive();
-        is_lost.then_some(claimant)
+        // It may have retired meanwhile, just before it ended.
+        (is_lost && self.0.load(Acquire) == claimant.0).then_some(claimant)
     }
 }
 
@@ -175,7 +193,9 @@ mod tests {
     #[test]
     fn a_retired_process_is_not_lost() {
         let slot = ProcessSlot::free();
+        assert!(slot.is_free() && !slot.is_retired());
         slot.claim(Claimant::ended().retired());
+        assert!(!slot.is_free() && slot.is_retired());
         assert_eq!(slot.lost_pid(sys::identity::pid_namespace()), None);
     }
 

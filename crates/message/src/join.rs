@@ -1,0 +1,113 @@
+//! How a rank finds its job.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sys::files::{self, Draft, Folder};
+use sys::unnamed::UnnamedFile;
+use wait::Waiting;
+
+use crate::communicator::Communicator;
+use crate::endpoint::Endpoint;
+use crate::error::JoinError;
+use crate::memory::{self, Memory};
+
+/// The variables by which the ranks of `rowlock prun` find their job.
+pub mod environment {
+    /// The number of the rank.
+    pub const RANK: &str = "ROWLOCK_RANK";
+    /// The number of ranks.
+    pub const RANKS: &str = "ROWLOCK_RANKS";
+    /// The path of the shared memory, as [`memory::create`](crate::memory::create) gives it.
+    pub const MESSAGES: &str = "ROWLOCK_MESSAGES";
+}
+
+/// Joins the job that the environment tells.
+///
+/// # Errors
+/// If the environment tells no job, or if the rank has joined already.
+pub fn join(waiting: Waiting) -> Result<Communicator, JoinError> {
+    let unset = |variable| JoinError::Environment { variable, found: "not set".to_owned() };
+    let value = |variable| std::env::var_os(variable).ok_or_else(|| unset(variable));
+    let number = |variable| {
+        let value = value(variable)?;
+        let number = value.to_str().and_then(|value| value.parse::<u32>().ok());
+        number.ok_or_else(|| JoinError::Environment { variable, found: format!("{value:?}, not a number") })
+    };
+    let (rank, ranks) = (number(environment::RANK)?, number(environment::RANKS)?);
+    let path = value(environment::MESSAGES)?;
+    let path = Path::new(&path);
+    let file = files::open_existing(path);
+    let file = file.map_err(JoinError::system(format!("open the shared memory {}", path.display())))?;
+    let memory = Memory::open(file)?;
+    if memory.ranks() != ranks {
+        return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.ranks() });
+    }
+    Ok(Communicator::world(Endpoint::join(Arc::new(memory), rank, waiting)?))
+}
+
+/// A job whose ranks are threads of this process.
+///
+/// # Errors
+/// If there is no memory, or the number of ranks is out of range.
+pub fn threads(ranks: u32, waiting: Waiting) -> Result<Vec<Communicator>, JoinError> {
+    if !(1..=memory::MOST_RANKS).contains(&ranks) {
+        return Err(JoinError::Ranks { ranks });
+    }
+    let created = memory::create(ranks).and_then(|file: UnnamedFile| file.file().try_clone());
+    let file = created.map_err(JoinError::system("create shared memory without a name"))?;
+    // One mapping for all: tools that look for races compare addresses.
+    let memory = Arc::new(Memory::open(file)?);
+    (0..ranks).map(|rank| Ok(Communicator::world(Endpoint::join(memory.clone(), rank, waiting)?))).collect()
+}
+
+/// Joins the job of this name, for programs that start their ranks themselves. The name is that of a
+/// file, preferably below `/dev/shm`, which the first rank creates and the last one removes. Ranks that
+/// have not joined are waited for by those that need them.
+///
+/// If a job of this name has died before all its ranks had joined, the next job removes what it
+/// left.
+///
+/// # Errors
+/// If the rank has joined already, or if the file cannot be created or is something else.
+pub fn join_named(path: impl AsRef<Path>, rank: u32, ranks: u32, waiting: Waiting) -> Result<Communicator, JoinError> {
+    let path = path.as_ref();
+    let system = JoinError::system(format!("share the memory {}", path.display()));
+    if !(1..=memory::MOST_RANKS).contains(&ranks) {
+        return Err(JoinError::Ranks { ranks });
+    }
+    if rank >= ranks {
+        return Err(JoinError::NoSuchRank { rank, ranks });
+    }
+    let name = path.file_name().ok_or_else(files::folder_error).map_err(&system)?;
+    let folder = Folder::open(path.parent().unwrap_or(Path::new(""))).map_err(&system)?;
+    loop {
+        let file = match files::open_existing(path) {
+            Ok(file) => file,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+                let draft = Draft::create(&folder, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).map_err(&system)?;
+                memory::begin_in(draft.file(), ranks)?;
+                match draft.give_new_name(name) {
+                    Err(why) if why.kind() != std::io::ErrorKind::AlreadyExists => return Err(system(why)),
+                    // This rank or another has created it.
+                    _ => continue,
+                }
+            }
+            Err(why) => return Err(system(why)),
+        };
+        let memory = Arc::new(Memory::open(file)?);
+        if memory.ranks() != ranks {
+            return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.ranks() });
+        }
+        // Nothing more will come of it: its ranks have all joined, or one has died.
+        if memory.is_complete() || memory.lost().is_some() {
+            memory.remove_name(&folder, name, path).map_err(&system)?;
+            continue;
+        }
+        let endpoint = Endpoint::join(memory.clone(), rank, waiting)?;
+        if memory.is_complete() {
+            memory.remove_name(&folder, name, path).map_err(&system)?;
+        }
+        return Ok(Communicator::world(endpoint));
+    }
+}

@@ -1,0 +1,140 @@
+//! Windows: memory of each rank that the others read and change without its help.
+//!
+//! Each rank has a file without a name in shared memory, of a fixed length, and maps those of all. It
+//! consists of atomic words, so a rank that puts while another one gets does no harm: each word is
+//! old or new. A fence orders more than that: it is a barrier, whose messages release what was put
+//! before and acquire what is got after.
+//!
+//! The files exist as long as a rank has them mapped, also if their owner has died.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
+use sys::files;
+use sys::shared_memory::{Mapping, View};
+use sys::unnamed::UnnamedFile;
+
+use crate::communicator::Communicator;
+use crate::error::Error;
+use crate::memory;
+
+/// Longer than the path of an open file of a process.
+const LONGEST_PATH: usize = 64;
+
+/// The memory of all ranks of a communicator that they registered together: [`Communicator::window`].
+#[derive(Debug)]
+pub struct Window<'c> {
+    communicator: &'c Communicator,
+    /// By rank.
+    parts: Vec<View<[AtomicU64]>>,
+}
+
+impl Communicator {
+    /// Registers memory of so many words of 64 bits, full of zeros. All ranks must call this, and
+    /// each chooses the length of its own part.
+    ///
+    /// # Errors
+    /// At all ranks, if one has no memory, or cannot open that of the others.
+    pub fn window(&self, words: usize) -> Result<Window<'_>, Error> {
+        let own = create(words);
+        // The path, and zeros. All of it is zero if there is none.
+        let mut told = [0; LONGEST_PATH];
+        if let Ok(file) = &own {
+            let path = file.path().as_os_str().as_encoded_bytes();
+            told.iter_mut().zip(path).for_each(|(to, &byte)| *to = byte);
+        }
+        let mut paths = vec![0; LONGEST_PATH * self.ranks() as usize];
+        self.all_gather(&told, &mut paths)?;
+        let open = |(path, &rank): (&[u8; LONGEST_PATH], &u32)| open(path).map_err(Error::system(rank));
+        let opened = paths.as_chunks().0.iter().zip(self.members.iter()).map(open);
+        let parts: Result<Vec<_>, _> = opened.collect();
+        // Files are open in all ranks before the first one closes its own, or fails.
+        let mut failed = [u8::from(parts.is_err())];
+        self.all_reduce(&mut failed, u8::max)?;
+        let rank = self.endpoint.rank;
+        own.map_err(Error::system(rank))?;
+        match (parts, failed) {
+            (Ok(parts), [0]) => Ok(Window { communicator: self, parts }),
+            (Ok(_), _) => Err(Error::system(rank)(io::Error::other("another rank cannot open the windows"))),
+            (Err(why), _) => Err(why),
+        }
+    }
+}
+
+fn create(words: usize) -> io::Result<UnnamedFile> {
+    let length = words.max(1).checked_mul(size_of::<u64>()).ok_or(Errno::NOMEM)?;
+    let file = UnnamedFile::of_length(length as u64)?;
+    memory::reserve(file.file(), 0, length)?;
+    Ok(file)
+}
+
+fn open(path: &[u8; LONGEST_PATH]) -> io::Result<View<[AtomicU64]>> {
+    let path = path.split(|&byte| byte == 0).next().and_then(|path| std::str::from_utf8(path).ok());
+    let path = path.filter(|path| !path.is_empty()).ok_or(Errno::NOMEM)?;
+    let file: File = files::open_existing(Path::new(path))?;
+    // An access beyond the end of a file that becomes shorter would end this process.
+    if !rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
+        return Err(Errno::PERM.into());
+    }
+    let length = usize::try_from(file.metadata()?.len()).map_err(|_| Errno::NOMEM)?;
+    let mapping = Mapping::new(&file, NonZeroUsize::new(length).ok_or(Errno::INVAL)?)?;
+    mapping.slice(0, length / size_of::<u64>()).ok_or_else(|| Errno::INVAL.into())
+}
+
+impl Window<'_> {
+    /// The words of this rank.
+    pub fn own(&self) -> &[AtomicU64] {
+        &self.parts[self.communicator.rank() as usize]
+    }
+
+    /// Writes words to the memory of a rank, from this place on.
+    ///
+    /// # Errors
+    /// If there is no such rank, or the words are not within its memory.
+    pub fn put(&self, rank: u32, place: usize, words: &[u64]) -> Result<(), Error> {
+        let to = self.words(rank, place, words.len())?;
+        to.iter().zip(words).for_each(|(to, &word)| to.store(word, Relaxed));
+        Ok(())
+    }
+
+    /// Reads words from the memory of a rank, from this place on.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn get(&self, rank: u32, place: usize, words: &mut [u64]) -> Result<(), Error> {
+        let from = self.words(rank, place, words.len())?;
+        words.iter_mut().zip(from).for_each(|(word, from)| *word = from.load(Relaxed));
+        Ok(())
+    }
+
+    /// Adds to a word in the memory of a rank, in one step, modulo 2^64. Returns the value before.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn add(&self, rank: u32, place: usize, value: u64) -> Result<u64, Error> {
+        Ok(self.words(rank, place, 1)?[0].fetch_add(value, AcqRel))
+    }
+
+    /// Waits until all ranks have called this. Then all that they put before is there.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`].
+    pub fn fence(&self) -> Result<(), Error> {
+        self.communicator.barrier()
+    }
+
+    fn words(&self, rank: u32, place: usize, count: usize) -> Result<&[AtomicU64], Error> {
+        let member = self.communicator.member(rank)?;
+        let all = &self.parts[rank as usize];
+        let range: Range<usize> = place..place.saturating_add(count);
+        let beyond = Error::BeyondWindow { rank: member, end: range.end as u64, length: all.len() as u64 };
+        all.get(range).ok_or(beyond)
+    }
+}

@@ -1,0 +1,81 @@
+//! Ranks that are not there, leave or die.
+
+use rowlock_message::{Error, JoinError, Source, Tag};
+use wait::Waiting;
+
+use super::run;
+
+#[test]
+fn ranks_out_of_range_are_errors() {
+    run(2, |world| {
+        let error = Error::NoSuchRank { rank: 2, ranks: 2 };
+        assert_eq!(world.send(2, 0, &[0_u8]), Err(error.clone()));
+        assert_eq!(world.receive(2, 0, &mut [0_u8]), Err(error.clone()));
+        assert_eq!(world.isend(2, 0, vec![0_u8]).map(drop), Err(error.clone()));
+        assert_eq!(world.ireceive::<u8>(2, 0).map(drop), Err(error.clone()));
+        assert_eq!(world.iprobe::<u8>(2, 0), Err(error));
+    });
+    for ranks in [0, 257, u32::MAX] {
+        let why = rowlock_message::threads(ranks, Waiting::default()).unwrap_err();
+        assert!(matches!(why, JoinError::Ranks { .. }), "{why}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_rank_that_has_left_is_an_error_after_its_last_message() {
+    run(2, |world| {
+        if world.rank() == 0 {
+            return world.send(1, 0, &[7_u8]).unwrap();
+        }
+        let mut value = [0_u8];
+        world.receive(0, 0, &mut value).unwrap();
+        assert_eq!(value, [7]);
+        assert_eq!(world.receive(0, 0, &mut value), Err(Error::Left { rank: 0 }));
+        assert_eq!(world.receive(Source::Any, Tag::Any, &mut value), Err(Error::Left { rank: 0 }));
+        assert_eq!(world.barrier(), Err(Error::Left { rank: 0 }));
+        assert_eq!(world.probe::<u8>(0, 0), Err(Error::Left { rank: 0 }));
+    });
+}
+
+#[test]
+fn a_long_message_of_a_rank_that_leaves_is_an_error_of_the_receiver() {
+    run(2, |world| {
+        if world.rank() == 0 {
+            drop(world.isend(1, 4, vec![0_u8; 1 << 20]).unwrap());
+            return;
+        }
+        while world.receive(0, 5, &mut [0_u8]) != Err(Error::Left { rank: 0 }) {}
+        let why = world.receive(0, 4, &mut vec![0_u8; 1 << 20]);
+        // It was fetched before the rank left, or withdrawn.
+        assert!(matches!(why, Ok(_) | Err(Error::Withdrawn { rank: 0, tag: 4, length: 1_048_576 })), "{why:?}");
+    });
+}
+
+#[test]
+fn a_full_ring_to_a_rank_that_leaves_is_an_error_of_the_sender() {
+    run(2, |world| {
+        if world.rank() == 1 {
+            return;
+        }
+        let why = loop {
+            if let Err(why) = world.send(1, 0, &[0_u64; 1_000]) {
+                break why;
+            }
+        };
+        assert_eq!(why, Error::Left { rank: 1 });
+    });
+}
+
+#[test]
+fn a_thread_that_panics_is_a_rank_that_has_died() {
+    let mut world = rowlock_message::threads(3, Waiting::default()).unwrap();
+    let (other, waiting, panicking) = (world.remove(0), world.remove(0), world.remove(0));
+    let thread = std::thread::spawn(move || {
+        let _panicking = panicking;
+        std::panic::resume_unwind(Box::new("in the middle"));
+    });
+    assert!(thread.join().is_err());
+    let lost = Error::Lost { rank: 2, pid: std::process::id() };
+    assert_eq!(waiting.receive(0, 0, &mut [0_u8]), Err(lost.clone()));
+    assert_eq!(other.barrier(), Err(lost));
+}

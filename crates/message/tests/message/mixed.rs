@@ -1,0 +1,16 @@
+//! Random messages between all ranks: none is lost, doubled, misdelivered or torn.
+
+use wait::Waiting;
+
+use super::run_by;
+use super::traffic::{RANKS, exchange};
+
+#[test]
+fn no_message_is_lost_doubled_misdelivered_or_torn() {
+    const RULES: [&str; 3] = ["adaptive", "always-block", "2cs+"];
+    // A million messages in all.
+    testing::for_each_seed(7, |seed| {
+        let rule = RULES[seed as usize % RULES.len()].parse().unwrap();
+        run_by(RANKS, Waiting::by(rule), |world| exchange(&world, seed, 18_000));
+    });
+}

@@ -1,0 +1,48 @@
+//! A rank is killed at some point: the others get an error that names it.
+
+use libtest_mimic::Trial;
+
+use crate::rank::{Rank, start};
+use crate::trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let waits = ["receive", "receive-spinning", "receive-any", "probe", "send", "send-long", "isend"];
+    let calls = ["barrier", "broadcast", "reduce", "all-to-all", "split"];
+    let idle = waits
+        .into_iter()
+        .chain(calls)
+        .map(|part| trial(&format!("a_rank_that_dies_without_taking_part_ends_{part}"), move || dies_idle(part)));
+    let busy = calls
+        .into_iter()
+        .map(|part| trial(&format!("a_rank_that_dies_in_the_middle_of_{part}_ends_it"), move || dies_busy(part)));
+    idle.chain(busy).collect()
+}
+
+fn expect_lost(mut rank: Rank, lost: u32, pid: u32) {
+    let line = loop {
+        match rank.read_line() {
+            line if line == "ready" => {}
+            line => break line,
+        }
+    };
+    assert_eq!(line, format!("rank {lost} lost: {pid}"));
+    rank.expect_success();
+}
+
+fn dies_idle(part: &'static str) {
+    let (_memory, mut ranks) = start(3, |rank| if rank == 2 { "sleep" } else { part }.to_owned());
+    let mut dying = ranks.pop().unwrap();
+    assert_eq!(dying.read_line(), "ready");
+    let pid = dying.pid();
+    dying.kill();
+    ranks.into_iter().for_each(|rank| expect_lost(rank, 2, pid));
+}
+
+fn dies_busy(part: &'static str) {
+    let (_memory, mut ranks) = start(4, |_| part.to_owned());
+    ranks.iter_mut().for_each(|rank| assert_eq!(rank.read_line(), "ready"));
+    let mut dying = ranks.remove(1);
+    let pid = dying.pid();
+    dying.kill();
+    ranks.into_iter().for_each(|rank| expect_lost(rank, 1, pid));
+}

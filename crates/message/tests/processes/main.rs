@@ -1,0 +1,47 @@
+//! Ranks that are processes: this program, started again as a rank of a job.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
+
+mod killed;
+mod memory;
+mod named;
+mod rank;
+#[path = "../message/traffic.rs"]
+mod traffic;
+
+use std::os::unix::fs::FileExt;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    if let Some(part) = rank::part() {
+        return rank::run(&part);
+    }
+    let messages = vec![
+        trial("messages_of_processes_arrive", messages),
+        trial("messages_arrive_where_no_process_may_read_the_memory_of_another", unreadable),
+    ];
+    let trials = [messages, killed::trials(), memory::trials(), named::trials()];
+    libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit();
+}
+
+fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        test();
+        Ok::<(), Failed>(())
+    })
+}
+
+fn messages() {
+    let (_memory, ranks) = rank::start(traffic::RANKS, |_| "exchange".to_owned());
+    ranks.into_iter().for_each(rank::Rank::expect_success);
+}
+
+fn unreadable() {
+    let file = rowlock_message::memory::create(traffic::RANKS).unwrap();
+    // The ranks take each other for processes of another PID namespace, which they cannot name.
+    file.file().write_all_at(&u64::MAX.to_ne_bytes(), 4 * 8).unwrap();
+    let (_memory, ranks) = rank::start_in(file, traffic::RANKS, |_| "exchange".to_owned());
+    ranks.into_iter().for_each(rank::Rank::expect_success);
+}
