@@ -1,9 +1,9 @@
 //! The engine of a rank: its ends of all rings, what it has yet to send, and what has arrived.
 //!
 //! A rank has no thread of its own for messages. Each call makes *progress*: it takes the records
-//! that have arrived, and writes what waits for room. A call that waits repeats that. So a rank that
-//! waits for room in one ring takes what comes in the others, and ranks that send to each other
-//! do not lock up.
+//! that have arrived, and writes what waits for room. A call that waits repeats that. So a rank
+//! that waits for room in one ring takes what comes in the others, and ranks that send to each
+//! other do not lock up.
 //!
 //! A call that wants a message brings its buffer, and gets the content without a copy in between if
 //! it arrives meanwhile. All else becomes an unexpected message.

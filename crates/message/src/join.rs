@@ -61,9 +61,9 @@ pub fn threads(ranks: u32, waiting: Waiting) -> Result<Vec<Communicator>, JoinEr
     (0..ranks).map(|rank| Ok(Communicator::world(Endpoint::join(memory.clone(), rank, waiting)?))).collect()
 }
 
-/// Joins the job of this name, for programs that start their ranks themselves. The name is that of a
-/// file, preferably below `/dev/shm`, which the first rank creates and the last one removes. Ranks that
-/// have not joined are waited for by those that need them.
+/// Joins the job of this name, for programs that start their ranks themselves. The name is that of
+/// a file, preferably below `/dev/shm`, which the first rank creates and the last one removes.
+/// Ranks that have not joined are waited for by those that need them.
 ///
 /// If a job of this name has died before all its ranks had joined, the next job removes what it
 /// left.

@@ -2,8 +2,9 @@
 //!
 //! A receive *posts* a pattern and holds a ticket. A message that *arrives* is bound to the ticket
 //! that was posted first among those whose pattern it matches, or it waits, unexpected. A posted
-//! pattern is bound to the message that arrived first among the unexpected ones that match. So order
-//! holds for each pair and tag: of two messages that match one pattern, the first comes first.
+//! pattern is bound to the message that arrived first among the unexpected ones that match. So
+//! order holds for each pair and tag: of two messages that match one pattern, the first comes
+//! first.
 //!
 //! A ticket that is given back leaves its message where it was in the order.
 //!

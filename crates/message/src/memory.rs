@@ -1,7 +1,8 @@
 //! The shared memory of a job: a file that its ranks map.
 //!
 //! ```text
-//!   header | slot of rank 0 | slot of rank 1 ... | ring 0 to 0 | ring 1 to 0 | ... | ring 0 to 1 ...
+//!   header | slot of rank 0 | slot of rank 1 ... | ring 0 to 0 | ring 1 to 0 | ... | ring 0 to 1
+//!   ...
 //! ```
 //!
 //! The file is sparse: header and slots have memory from the beginning, and a ring gets its memory

@@ -1,8 +1,8 @@
 //! Records: what a ring carries.
 //!
 //! The first word has the kind in its lowest 8 bits, the length of the payload in bytes in the next
-//! 24, and the context of the communicator in the rest. It is never zero. The second word depends on
-//! the kind.
+//! 24, and the context of the communicator in the rest. It is never zero. The second word depends
+//! on the kind.
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

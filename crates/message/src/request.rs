@@ -1,8 +1,9 @@
 //! Requests: sends and receives that no call waits for.
 //!
-//! A request borrows no buffer. So it may be leaked, and no memory is written or read that has become
-//! something else. A send owns its values, and a copy of that ownership stays with the engine until
-//! the message is complete. A receive only reserves a message, and gets its buffer at the end.
+//! A request borrows no buffer. So it may be leaked, and no memory is written or read that has
+//! become something else. A send owns its values, and a copy of that ownership stays with the
+//! engine until the message is complete. A receive only reserves a message, and gets its buffer at
+//! the end.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -2,10 +2,10 @@
 //!
 //! # Layout
 //!
-//! A ring is an array of 64-bit words: first the *freed* word of the reader, the *withdrawn* word of
-//! the writer, each in cache lines of its own, and then the *lines* of 64 bytes, a power of two. A
-//! record (`record.rs`) takes whole lines: two words of header, and the payload. It may continue at
-//! the first line behind the last one.
+//! A ring is an array of 64-bit words: first the *freed* word of the reader, the *withdrawn* word
+//! of the writer, each in cache lines of its own, and then the *lines* of 64 bytes, a power of two.
+//! A record (`record.rs`) takes whole lines: two words of header, and the payload. It may continue
+//! at the first line behind the last one.
 //!
 //! # Protocol
 //!
@@ -13,8 +13,8 @@
 //! that it will need next, and a short message moves one cache line between two CPUs. There is no
 //! shared index of the writer.
 //!
-//! 1. The writer knows how many lines it has written, and how many the reader had freed when it last
-//!    looked. If it lacks lines, it looks again, with *acquire* order.
+//! 1. The writer knows how many lines it has written, and how many the reader had freed when it
+//!    last looked. If it lacks lines, it looks again, with *acquire* order.
 //! 2. It writes payload and second word, *relaxed*, and then the first word with *release* order.
 //! 3. The reader reads the first word with *acquire* order. If it is zero, there is no record yet.
 //!    Otherwise it sees all that the writer has written before. It copies the record out.
@@ -31,9 +31,10 @@
 //! zero or the beginning of a record, never an old word. It suffices to clear one word a line, as
 //! records begin at lines. Numbers of lines have 64 bits and never wrap.
 //!
-//! *Freeing late.* The reader frees lines when an eighth of the ring has collected, which spares the
-//! writer's cache line and one look at its bell a record. A writer needs at most a quarter of the ring
-//! at once. So if the reader has read all, the writer has room: less than an eighth is not freed.
+//! *Freeing late.* The reader frees lines when an eighth of the ring has collected, which spares
+//! the writer's cache line and one look at its bell a record. A writer needs at most a quarter of
+//! the ring at once. So if the reader has read all, the writer has room: less than an eighth is not
+//! freed.
 //!
 //! *The end.* A rank that leaves does so after its last record, with release order in its slot. A
 //! reader that finds the writer gone looks at the ring once more, after acquiring that: then it has
@@ -41,9 +42,10 @@
 //!
 //! # Nonsense
 //!
-//! Any process that has mapped the memory can write anything to it. Each side keeps its own position
-//! in its own memory. The reader uses one copy of the first word, and checks it against the size of the
-//! ring; the writer checks the freed word. Content may be wrong, but no access leaves the ring.
+//! Any process that has mapped the memory can write anything to it. Each side keeps its own
+//! position in its own memory. The reader uses one copy of the first word, and checks it against
+//! the size of the ring; the writer checks the freed word. Content may be wrong, but no access
+//! leaves the ring.
 //!
 //! `ring/model.rs` checks wrap, sleep and end with loom.
 
@@ -176,7 +178,8 @@ impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
     }
 
     /// Withdraws announced messages up to this number. What the caller does later to their memory
-    /// is seen by no reader that does not see this. A reader that sees this sees all records so far.
+    /// is seen by no reader that does not see this. A reader that sees this sees all records so
+    /// far.
     pub(crate) fn withdraw(&self, number: u64) {
         self.lines.words[WITHDRAWN].store(number, Release);
         crate::sync::fence(Release);

@@ -3,9 +3,10 @@
 //!
 //! A short message is one record. A long one is *announced*, with the address of its content.
 //! The receiver reads that from the memory of the sender (`process_vm_readv`), as soon as a receive
-//! takes the message, and says that it is *done*. If the system does not allow that to the receiver, it
-//! *refuses*, and the content follows in *parts* through the ring. The sender remembers that for later
-//! messages, and their parts follow the announcement immediately.
+//! takes the message, and says that it is *done*. If the system does not allow that to the
+//! receiver, it
+//! *refuses*, and the content follows in *parts* through the ring. The sender remembers that for
+//! later messages, and their parts follow the announcement immediately.
 //!
 //! The content must not change until the message is done, but an error can end the sending earlier.
 //! Then the sender *withdraws* its announced messages: a word in the ring says up to which number.

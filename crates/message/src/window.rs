@@ -1,9 +1,9 @@
 //! Windows: memory of each rank that the others read and change without its help.
 //!
-//! Each rank has a file without a name in shared memory, of a fixed length, and maps those of all. It
-//! consists of atomic words, so a rank that puts while another one gets does no harm: each word is
-//! old or new. A fence orders more than that: it is a barrier, whose messages release what was put
-//! before and acquire what is got after.
+//! Each rank has a file without a name in shared memory, of a fixed length, and maps those of all.
+//! It consists of atomic words, so a rank that puts while another one gets does no harm: each word
+//! is old or new. A fence orders more than that: it is a barrier, whose messages release what was
+//! put before and acquire what is got after.
 //!
 //! The files exist as long as a rank has them mapped, also if their owner has died.
 
@@ -28,7 +28,8 @@ use crate::memory;
 /// Longer than the path of an open file of a process.
 const LONGEST_PATH: usize = 64;
 
-/// The memory of all ranks of a communicator that they registered together: [`Communicator::window`].
+/// The memory of all ranks of a communicator that they registered together:
+/// [`Communicator::window`].
 #[derive(Debug)]
 pub struct Window<'c> {
     communicator: &'c Communicator,

@@ -12,7 +12,8 @@ struct Model {
 }
 
 impl Model {
-    /// Pairs receives with messages until no pair is left: the first receive with the first message.
+    /// Pairs receives with messages until no pair is left: the first receive with the first
+    /// message.
     fn pair(&mut self) {
         for receive in 0..self.receives.len() {
             for message in 0..self.messages.len() {

@@ -67,7 +67,8 @@ fn read(memory: &Arc<Memory>) -> Vec<u64> {
     let mut reader = Reader::new(Share(memory.clone()), 4);
     let mut numbers = Vec::new();
     loop {
-        // As in `endpoint.rs`: whether the writer has left, and only then whether there is a record.
+        // As in `endpoint.rs`: whether the writer has left, and only then whether there is a
+        // record.
         let has_left = memory.left.load(Acquire) != 0;
         match reader.next().unwrap() {
             Some(header) => {

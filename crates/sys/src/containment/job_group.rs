@@ -16,8 +16,8 @@
 //!
 //! * Version 2: it is created in its own `group`, which is created in that of the job. Otherwise it
 //!   has to be moved, for which the kernel makes all processes on the machine wait.
-//! * Version 1: it moves itself, by `tasks` and not by `cgroup.procs`: it has one thread only, which
-//!   the kernel moves without that wait (20 us instead of 10 ms).
+//! * Version 1: it moves itself, by `tasks` and not by `cgroup.procs`: it has one thread only,
+//!   which the kernel moves without that wait (20 us instead of 10 ms).
 //!
 //! # How the group ends
 //!
@@ -30,7 +30,8 @@
 //!
 //! The creator holds a lock (`flock`) on the folder of the group, which ends with it. So the
 //! creator of a group without a lock was killed. Its process ID does not tell that, because it may
-//! be in another PID namespace. A group that is found and removed before it is locked is created again.
+//! be in another PID namespace. A group that is found and removed before it is locked is created
+//! again.
 //!
 //! # Why no other group is frozen
 //!

@@ -1,4 +1,5 @@
-//! Files that another user may have planted: links, pipes, folders and hard links, where root writes.
+//! Files that another user may have planted: links, pipes, folders and hard links, where root
+//! writes.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
