@@ -154,6 +154,25 @@ impl Waiting {
         }
     }
 
+    /// Stops and continues it, and waits until it waits again or has ended. Until it runs, it is
+    /// shown in the call that the stop has ended. It leaves its CPU when it stops, and when it waits
+    /// again. Some waits go on while a group is frozen.
+    fn stop_in_between(&self) {
+        let waiting = self.switches();
+        self.stop();
+        let stopped = self.switches();
+        self.go_on();
+        let has_returned = || stopped == waiting || self.switches() > stopped;
+        until(|| self.is_in_call() && has_returned() || self.has_ended());
+    }
+
+    /// How often its main thread has left its CPU by itself.
+    fn switches(&self) -> u64 {
+        let status = read(&format!("/proc/{}/status", self.pid));
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.map_or(0, |count| count.trim().parse().unwrap())
+    }
+
     /// Ends the wait if it has not ended.
     fn end(&mut self) {
         self.child.write_line("");
@@ -193,9 +212,7 @@ fn a_stop_ends_no_call_of_a_job() {
             for timeout in ["-1", "1000000"] {
                 let mut waits = start(timeout, Some("1"));
                 for _ in 0..3 {
-                    waits.stop();
-                    waits.go_on();
-                    until(|| waits.is_in_call() || waits.has_ended());
+                    waits.stop_in_between();
                 }
                 waits.end();
                 assert_eq!(waits.result(), success(call), "{call} {timeout} {option}");
@@ -237,9 +254,7 @@ fn a_handler_that_has_run_ends_a_call_during_a_stop_or_not() {
                 let waits = start("-1", Some("1"));
                 if is_stopped {
                     // A call that was repeated once.
-                    waits.stop();
-                    waits.go_on();
-                    until(|| waits.is_in_call() || waits.has_ended());
+                    waits.stop_in_between();
                     waits.stop();
                 }
                 waits.signal(Signal::USR2);
