@@ -74,7 +74,7 @@ fn name() -> io::Result<String> {
     Ok(format!("rowlock-{:032x}", u128::from_ne_bytes(random)))
 }
 
-/// What the server of a job learns about its ranks.
+/// The events that the server of a job learns of.
 #[derive(Debug)]
 pub struct Events(BufReader<ChildStdout>);
 

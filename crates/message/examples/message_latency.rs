@@ -1,4 +1,5 @@
-//! Measures messages between two ranks: `cargo run --release -p rowlock-message --example message_latency`.
+//! Measures messages between two ranks:
+//! `cargo run --release -p rowlock-message --example message_latency`.
 //!
 //! Under `rowlock prun` it measures between the ranks 0 and 1 of the job. Alone it starts a second
 //! process. Prints the medians of several batches, and their range.

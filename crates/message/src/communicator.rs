@@ -44,7 +44,7 @@ impl From<u32> for Tag {
     }
 }
 
-/// What is known of a message.
+/// The source, tag and length of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The rank of the sender in the communicator.

@@ -21,7 +21,7 @@ use crate::memory::Memory;
 /// has asked for. Most waits are over by then, and what they wait for is copied only once.
 const PATIENCE: u32 = 1_000;
 
-/// What a call does, step by step.
+/// A call that is carried out step by step.
 pub(crate) trait Operation {
     /// Goes on as far as possible. Returns whether it is complete.
     fn step(&mut self, engine: &mut Engine) -> Result<bool, Error>;
@@ -135,7 +135,7 @@ impl Endpoint {
             if let Some(result) = result {
                 return result;
             }
-            // What the other ranks did before their end counts.
+            // Messages that ranks sent before their end count.
             if self.try_run(operation)? {
                 return Ok(());
             }

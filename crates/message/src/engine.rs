@@ -73,7 +73,7 @@ impl Want<'_> {
 /// How a sending that no call waits for ended. `None` before that.
 pub(crate) type Delivery = Arc<Mutex<Option<Result<(), Error>>>>;
 
-/// What waits for room in a ring.
+/// A message, or a part of one, that waits for room in a ring.
 enum Queued {
     Answer(Answer, u64),
     Message(Sending<Arc<dyn Payload + Send + Sync>>, Delivery),

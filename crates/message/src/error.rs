@@ -99,7 +99,7 @@ pub enum Error {
     Damaged {
         /// The other rank.
         rank: u32,
-        /// What is wrong.
+        /// The problem, as a clause.
         what: &'static str,
     },
     /// The system refused memory for messages.

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-/// What a receive accepts.
+/// The messages that a receive accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     pub(crate) context: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Pattern {
     pub(crate) tag: Option<u32>,
 }
 
-/// What is known of a message without its content.
+/// A message without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) source: u32,

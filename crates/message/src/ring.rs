@@ -177,7 +177,7 @@ impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
         self.lines.count - (self.written - self.freed)
     }
 
-    /// Withdraws announced messages up to this number. What the caller does later to their memory
+    /// Withdraws announced messages up to this number. Later changes of the caller to their memory
     /// is seen by no reader that does not see this. A reader that sees this sees all records so
     /// far.
     pub(crate) fn withdraw(&self, number: u64) {

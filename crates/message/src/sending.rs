@@ -69,7 +69,7 @@ pub(crate) struct Outgoing {
     is_to_ring: bool,
 }
 
-/// What the reader of an announced message has done.
+/// How the reader of an announced message has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Done,

@@ -83,7 +83,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// What the library gets and passes back, to this module's functions alone.
+    /// The data that the library gets, and passes back to this module's functions alone.
     pub(crate) fn as_data(this: &Arc<Answer>) -> *mut c_void {
         Arc::into_raw(Arc::clone(this)).cast_mut().cast()
     }

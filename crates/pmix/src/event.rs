@@ -1,4 +1,4 @@
-//! What a server learns about its ranks.
+//! Events: a server learns of them from its ranks.
 
 use std::fmt;
 

@@ -36,7 +36,7 @@ pub enum LoadError {
     Version {
         /// The name by which the library was loaded.
         path: String,
-        /// What it says about itself.
+        /// Its own text about its version.
         version: String,
     },
     /// It has no function of this name.
@@ -52,7 +52,7 @@ pub enum LoadError {
     Layout {
         /// The name by which the library was loaded.
         path: String,
-        /// What it says about itself.
+        /// Its own text about its version.
         version: String,
     },
 }
@@ -145,7 +145,7 @@ impl Library {
         }
     }
 
-    /// What the library says about its version.
+    /// The text of the library about its version.
     pub fn version(&self) -> &str {
         &self.version
     }

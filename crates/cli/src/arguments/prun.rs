@@ -71,9 +71,7 @@ pub(crate) struct Prun {
     /// program as it is
     #[arg(long, value_name = "RULE", default_value = "adaptive", value_parser = waiting)]
     pub(crate) wait: Wait,
-    /// How the ranks of an MPI program find each other: pmi (PMI-1, as MPICH), pmix (also by PMIx,
-    /// as Open MPI), none (the variables of an outer launcher stay), or auto (pmix for programs
-    /// that are linked to Open MPI and for Python, and else pmi)
+    /// How the ranks of an MPI program find each other
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) mpi: Mpi,
     /// Whether each rank is bound to the CPUs of its cores
@@ -148,14 +146,14 @@ pub(crate) enum Bind {
 /// How the ranks of an MPI program find each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mpi {
-    /// By PMIx as well if the program is linked to Open MPI, or is Python
+    /// By PMI-1, and also by PMIx if a program is linked to Open MPI or is Python
     #[default]
     Auto,
     /// By PMI-1, as MPICH does
     Pmi,
-    /// By PMIx as well, as Open MPI does
+    /// By PMI-1 and PMIx, by which Open MPI does
     Pmix,
-    /// Not at all
+    /// Not at all: the variables of an outer launcher stay
     None,
 }
 

@@ -145,6 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_library_for_messages_reads_the_numbers_of_ranks_where_they_are_written() {
+        use message::environment;
+        assert_eq!([environment::RANK, environment::RANKS], [cosched::ranks::RANK, cosched::ranks::RANKS]);
+    }
+
+    #[test]
     fn variables_of_launchers_are_told_from_those_of_users() {
         for name in ["PMI_FD", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_orte_hnp_uri", "MPI_LOCALNRANKS"] {
             assert!(is_of_launcher(name.as_ref()), "{name}");

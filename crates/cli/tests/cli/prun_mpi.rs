@@ -86,6 +86,16 @@ fn run(ranks: u32, program: &Program, arguments: &[&str]) -> Output {
     output
 }
 
+#[test]
+fn ranks_find_the_memory_for_messages() {
+    let table = Table::new();
+    // As many bytes as for two ranks, in all of them.
+    let script = "stat --dereference --format=%s $ROWLOCK_MESSAGES";
+    let output = testing::run(&mut prun(&table, &["-n", "2"], &["sh", "-c", script])).expect_success();
+    let expected = message::memory::create(2).unwrap().file().metadata().unwrap().len();
+    assert_eq!(output.stdout, format!("{expected}\n{expected}\n"));
+}
+
 /// Runs a command with a line of standard input.
 fn run_with_input(command: &mut Command) -> Output {
     let mut child = Child::start_piped(command);

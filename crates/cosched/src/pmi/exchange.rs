@@ -46,7 +46,7 @@ pub enum Violation {
     Malformed {
         /// The rank.
         rank: u32,
-        /// What is wrong with the line.
+        /// The problem with the line.
         #[source]
         why: Malformed,
     },

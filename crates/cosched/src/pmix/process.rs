@@ -85,7 +85,8 @@ impl Novel {
     }
 }
 
-/// The pipe to the job, which was standard output. What the library prints goes to standard error.
+/// The pipe to the job, which was standard output. The library prints to standard
+/// error instead.
 struct Output(Mutex<File>);
 
 impl Output {

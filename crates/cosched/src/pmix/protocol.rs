@@ -1,4 +1,4 @@
-//! What a job and its server tell each other, as lines of JSON: the job gives one order, the server
+//! The messages of a job and its server, as lines of JSON: the job gives one order, the server
 //! makes reports.
 
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub(super) struct Order {
     pub(super) folder: OsString,
 }
 
-/// What the server says.
+/// A message of the server.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Report {
     /// First: it serves, and these are the variables of each rank.

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The model: all receives and all messages in their order. Who gets what is found anew each time.
+/// The model: all receives and all messages in their order. It finds all
+/// pairs anew each time.
 #[derive(Default)]
 struct Model {
     receives: Vec<(Pattern, Option<usize>)>,

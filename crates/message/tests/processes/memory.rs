@@ -28,7 +28,7 @@ fn write(file: &File, word: u64, value: u64) {
     file.write_all_at(&value.to_ne_bytes(), word * 8).unwrap();
 }
 
-/// What joining this file says.
+/// The error of joining this file.
 fn refusal(path: &Path) -> JoinError {
     join_named(path, 0, 2, Waiting::default()).unwrap_err()
 }

@@ -13,7 +13,7 @@ use crate::traffic;
 /// The variable that says what a rank does.
 pub(crate) const PART: &str = "ROWLOCK_TEST_PART";
 
-/// What this process does. `None` in the test itself.
+/// The task of this process. `None` in the test itself.
 pub(crate) fn part() -> Option<String> {
     std::env::var(PART).ok()
 }

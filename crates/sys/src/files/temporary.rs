@@ -29,7 +29,7 @@ pub struct TemporaryFolder {
     successor: Option<Successor>,
 }
 
-/// What is removed with a temporary folder.
+/// The content that is removed with a temporary folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contents {
     /// The files with these names.
