@@ -1,7 +1,7 @@
 //! Attributes as the library takes them: an array of keys and values, with the memory of the
 //! values.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString};
 
 use crate::interface::{Data, DataArray, Info, KEY_LENGTH, Value, kind};
 
@@ -52,7 +52,7 @@ impl Attributes {
     fn with(mut self, key: &CStr, kind: u16, data: Data) -> Attributes {
         let mut name = [0; KEY_LENGTH];
         for (to, &byte) in name.iter_mut().zip(key.to_bytes()) {
-            *to = byte.cast_signed() as c_char;
+            *to = byte;
         }
         self.infos.push(Info { key: name, flags: 0, value: Value { kind, data } });
         self

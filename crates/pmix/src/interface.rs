@@ -59,7 +59,8 @@ pub(crate) struct DataArray {
 /// `pmix_info_t`: an attribute.
 #[repr(C)]
 pub(crate) struct Info {
-    pub(crate) key: [c_char; KEY_LENGTH],
+    /// Characters, which are signed on some machines only.
+    pub(crate) key: [u8; KEY_LENGTH],
     pub(crate) flags: u32,
     pub(crate) value: Value,
 }

@@ -1,7 +1,7 @@
 //! The library: found, loaded, and compared with what this crate knows of it.
 
 use std::env::{self, consts::ARCH};
-use std::ffi::{CStr, CString, OsString, c_char, c_void};
+use std::ffi::{CStr, CString, OsString, c_void};
 use std::mem::{size_of, transmute_copy};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStringExt;
@@ -200,7 +200,7 @@ unsafe fn stores_attributes_as_known(handle: Handle) -> Option<bool> {
         let is_equal = is_large_enough
             && slice::from_raw_parts(found.array.cast::<Info>(), found.size).iter().zip(values).all(
                 |(info, (key, value))| {
-                    let begins = info.key.map(c_char::cast_unsigned).starts_with(key.to_bytes_with_nul());
+                    let begins = info.key.starts_with(key.to_bytes_with_nul());
                     begins && info.flags == 0 && info.value.kind == kind::UINT32 && info.value.data.uint32 == value
                 },
             );
