@@ -1,7 +1,7 @@
 //! Communicators: ranks that exchange messages among themselves, each by its own number.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use sys::elements::{self, Element};
 use wait::Statistics;
@@ -148,9 +148,9 @@ impl Communicator {
         values: &mut [T],
     ) -> Result<Status, Error> {
         let pattern = self.pattern(talk, from, tag)?;
-        let posted = Posted::new(&self.endpoint, pattern);
+        let (engine, posted) = Posted::with_engine(&self.endpoint, pattern);
         let mut receive = posted.receive(values);
-        self.endpoint.run(&mut receive)?;
+        self.endpoint.run_from(engine, &mut receive)?;
         posted.complete::<T>(self, receive.want.got)
     }
 
@@ -175,9 +175,9 @@ impl Communicator {
     ) -> Result<Status, Error> {
         let send = Send::new(self.member(to)?, self.sending(talk, sent_tag, elements::bytes(sent)));
         let pattern = self.pattern(talk, from, tag)?;
-        let posted = Posted::new(&self.endpoint, pattern);
+        let (engine, posted) = Posted::with_engine(&self.endpoint, pattern);
         let mut exchange = Exchange { send, receive: posted.receive(values) };
-        self.endpoint.run(&mut exchange)?;
+        self.endpoint.run_from(engine, &mut exchange)?;
         posted.complete::<U>(self, exchange.receive.want.got)
     }
 
@@ -208,7 +208,7 @@ impl Communicator {
         tag: impl Into<Tag>,
     ) -> Result<ReceiveRequest<'_, T>, Error> {
         let pattern = self.pattern(Talk::Messages, from.into(), tag.into())?;
-        Ok(ReceiveRequest::new(self, Posted::new(&self.endpoint, pattern)))
+        Ok(ReceiveRequest::new(self, Posted::with_engine(&self.endpoint, pattern).1))
     }
 
     /// Waits for a message without receiving it. The count is that of values of type `T`, rounded
@@ -293,8 +293,11 @@ pub(crate) struct Posted<'c> {
 }
 
 impl<'c> Posted<'c> {
-    fn new(endpoint: &'c Endpoint, pattern: Pattern) -> Posted<'c> {
-        Posted { endpoint, pattern, ticket: endpoint.engine().matching.post(pattern) }
+    /// Posts a receive, and returns the engine for its first step.
+    fn with_engine(endpoint: &'c Endpoint, pattern: Pattern) -> (MutexGuard<'c, Engine>, Posted<'c>) {
+        let mut engine = endpoint.engine();
+        let ticket = engine.matching.post(pattern);
+        (engine, Posted { endpoint, pattern, ticket })
     }
 
     pub(crate) fn receive<'a, T: Element>(&self, values: &'a mut [T]) -> Receive<'a> {
@@ -310,7 +313,7 @@ impl<'c> Posted<'c> {
         Ok(of.status::<T>(&got))
     }
 
-    pub(crate) fn engine(&self) -> std::sync::MutexGuard<'_, Engine> {
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.endpoint.engine()
     }
 }

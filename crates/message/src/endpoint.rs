@@ -21,6 +21,11 @@ use crate::memory::Memory;
 /// has asked for. Most waits are over by then, and what they wait for is copied only once.
 const PATIENCE: u32 = 1_000;
 
+/// How often a call looks before it asks the rule how to wait. That and the clock take as long as
+/// some looks, and the answer of a rank that runs has mostly come by then. A fraction of the time
+/// of a block, for rules that block at once.
+const LOOKS: u32 = 20;
+
 /// A call that is carried out step by step.
 pub(crate) trait Operation {
     /// Goes on as far as possible. Returns whether it is complete.
@@ -102,12 +107,28 @@ impl Endpoint {
 
     /// Waits by the rule until an operation is complete.
     pub(crate) fn run(&self, operation: &mut impl Operation) -> Result<(), Error> {
-        match self.try_run(operation) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.wait(operation),
-            Err(why) => Err(why),
+        self.run_from(self.engine(), operation)
+    }
+
+    /// As [`run`](Self::run), with the engine that the operation begins with.
+    #[inline]
+    pub(crate) fn run_from(
+        &self,
+        mut engine: MutexGuard<'_, Engine>,
+        operation: &mut impl Operation,
+    ) -> Result<(), Error> {
+        for _ in 0..LOOKS {
+            match step(&mut engine, operation) {
+                Ok(true) => return Ok(()),
+                Ok(false) => std::hint::spin_loop(),
+                Err(why) => {
+                    operation.abandon(&mut engine);
+                    return Err(why);
+                }
+            }
         }
-        .inspect_err(|_| operation.abandon(&mut self.engine()))
+        drop(engine);
+        self.wait(operation).inspect_err(|_| operation.abandon(&mut self.engine()))
     }
 
     #[cold]

@@ -20,7 +20,7 @@ use sys::process_memory::ProcessMemory;
 
 use crate::error::Error;
 use crate::matching::{Envelope, Matching, Message, Ticket};
-use crate::memory::{Memory, RingWords, WRITER_WORDS};
+use crate::memory::{Memory, RingWords};
 use crate::record::{Announcement, Header, Kind};
 use crate::ring::{Nonsense, Reader};
 use crate::sending::{Answer, Outgoing, Payload, Sending};
@@ -90,8 +90,8 @@ pub(crate) struct Engine {
     rank: u32,
     pub(crate) matching: Matching<Body>,
     incoming: Vec<Incoming>,
-    /// Their ranks, as bits.
-    writers: [u64; WRITER_WORDS],
+    /// Their ranks, as bits of words.
+    writers: Vec<u64>,
     /// By rank.
     outgoing: Vec<Option<Outgoing>>,
     /// By rank.
@@ -118,7 +118,7 @@ impl Engine {
             rank,
             matching: Matching::new(),
             incoming: Vec::new(),
-            writers: [0; WRITER_WORDS],
+            writers: vec![0; ranks.div_ceil(64)],
             outgoing: (0..ranks).map(|_| None).collect(),
             queues: (0..ranks).map(|_| VecDeque::new()).collect(),
             turn: 0,
@@ -150,18 +150,25 @@ impl Engine {
     /// Opens the rings of ranks that have written to this one for the first time.
     #[inline]
     fn find_writers(&mut self) -> Result<(), Error> {
-        let writers = self.memory.writers(self.rank);
-        if writers == self.writers {
-            return Ok(());
+        for word in 0..self.writers.len() {
+            let writers = self.memory.writers(self.rank, word);
+            if writers != self.writers[word] {
+                self.open_rings(word, writers)?;
+            }
         }
-        for rank in 0..self.memory.ranks() {
-            let has_written = writers[rank as usize / 64] >> (rank % 64) & 1 != 0;
-            if has_written && self.incoming.iter().all(|incoming| incoming.rank != rank) {
+        Ok(())
+    }
+
+    #[cold]
+    fn open_rings(&mut self, word: usize, writers: u64) -> Result<(), Error> {
+        for bit in (0..64).filter(|bit| writers >> bit & 1 != 0) {
+            let rank = word as u32 * 64 + bit;
+            if self.writers[word] >> bit & 1 == 0 && rank < self.memory.ranks() {
                 let reader = self.memory.reader(rank, self.rank).map_err(Error::system(rank))?;
                 self.incoming.push(Incoming { rank, reader });
             }
+            self.writers[word] |= 1 << bit;
         }
-        self.writers = writers;
         Ok(())
     }
 

@@ -69,8 +69,6 @@ mod slot {
 }
 
 const WORD: usize = size_of::<u64>();
-/// The words of one bit for each rank.
-pub(crate) const WRITER_WORDS: usize = MOST_RANKS as usize / 64;
 /// Rings begin at pages, so that each has memory of its own.
 const PAGE: usize = 4096;
 
@@ -301,11 +299,10 @@ impl Memory {
         Ok(writer)
     }
 
-    /// The ranks that have written to this one, as bits.
+    /// Which of 64 ranks have written to this one, as bits.
     #[inline]
-    pub(crate) fn writers(&self, to: u32) -> [u64; WRITER_WORDS] {
-        let words = &self.slots[to as usize].words;
-        std::array::from_fn(|word| words[slot::WRITERS + word].load(Acquire))
+    pub(crate) fn writers(&self, to: u32, word: usize) -> u64 {
+        self.slots[to as usize].words[slot::WRITERS + word].load(Acquire)
     }
 
     /// The reader's end of a ring. To be called once.
