@@ -34,6 +34,23 @@ pub fn compile(source: &str, folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
+/// Compiles the MPI program `benches/exec/mpi.c` by `mpicc.LIBRARY` into a folder. Returns `None`,
+/// and says so, if the library is not installed.
+///
+/// # Errors
+/// If it cannot be compiled.
+pub fn compile_mpi(library: &str, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/exec/mpi.c");
+    let program = folder.join(library);
+    let compiler = format!("mpicc.{library}");
+    let Ok(status) = Command::new(&compiler).arg("-O2").arg("-o").arg(&program).arg(source).status() else {
+        println!("{library} is left out: there is no {compiler}");
+        return Ok(None);
+    };
+    ensure!(status.success(), "{compiler} has failed");
+    Ok(Some(program))
+}
+
 /// The time in which programs are measured, in seconds of CLOCK_MONOTONIC. All of them begin before
 /// it and end after it.
 #[derive(Clone, Copy, Debug)]

@@ -9,13 +9,13 @@
 //! on Debian. The machine should be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use rowlock_bench_exec::{build_rowlock, quantile};
+use rowlock_bench_exec::{build_rowlock, compile_mpi, quantile};
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -51,7 +51,7 @@ fn main() -> anyhow::Result<()> {
     println!("{:8} {:>6} {:16} {:>6}  interval", "library", "of", "arm", "median");
     for library in &arguments.libraries {
         let folder = tempfile::tempdir()?;
-        let Some(program) = compile(library, folder.path())? else { continue };
+        let Some(program) = compile_mpi(library, folder.path())? else { continue };
         let prun = |options: &[&str]| {
             [&[&*rowlock, "prun"], options, &["-n"]].concat().iter().map(|word| (*word).to_owned()).collect()
         };
@@ -144,19 +144,6 @@ fn time(launcher: &Launcher, ranks: u32, program: &Path, rounds: u64, jobs: usiz
     // The next run begins on an idle machine.
     std::thread::sleep(Duration::from_millis(50));
     Ok(taken)
-}
-
-/// Compiles the program. `None` if the library is not installed.
-fn compile(library: &str, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/exec/mpi.c");
-    let program = folder.join(library);
-    let compiler = format!("mpicc.{library}");
-    let Ok(status) = Command::new(&compiler).arg("-O2").arg("-o").arg(&program).arg(source).status() else {
-        println!("{library} is left out: there is no {compiler}");
-        return Ok(None);
-    };
-    ensure!(status.success(), "{compiler} has failed");
-    Ok(Some(program))
 }
 
 fn print(library: &str, of: &str, arm: &str, mut found: Vec<f64>) {

@@ -1,0 +1,167 @@
+//! Links between two threads on two CPUs.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::ensure;
+use message::{Communicator, Waiting, threads};
+use sys::scheduling::{Thread, affinity, set_affinity};
+use wait::shared;
+
+use crate::print;
+
+const LONG: usize = 1 << 20;
+const SHORT: [u8; 10] = [1; 10];
+
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// A thread's ends of all links.
+struct Ends<'a> {
+    is_first: bool,
+    lines: &'a [Line; 2],
+    world: Communicator,
+    party: shared::Party<'a>,
+    /// What the line carries next.
+    count: u64,
+    long: Vec<u8>,
+    received: Vec<u8>,
+}
+
+impl Ends<'_> {
+    /// The bare line: a word there and back.
+    fn line(&mut self) -> anyhow::Result<()> {
+        self.count += 1;
+        let [there, back] = self.lines;
+        let (own, other) = if self.is_first { (there, back) } else { (back, there) };
+        let receive = || {
+            while other.0.load(Acquire) != self.count {
+                spin_loop();
+            }
+        };
+        if self.is_first {
+            own.0.store(self.count, Release);
+            receive();
+        } else {
+            receive();
+            own.0.store(self.count, Release);
+        }
+        Ok(())
+    }
+
+    fn short(&mut self) -> anyhow::Result<()> {
+        let mut received = [0; SHORT.len()];
+        self.there_and_back(&SHORT, &mut received)
+    }
+
+    fn long(&mut self) -> anyhow::Result<()> {
+        let (long, mut received) = (std::mem::take(&mut self.long), std::mem::take(&mut self.received));
+        let result = self.there_and_back(&long, &mut received);
+        (self.long, self.received) = (long, received);
+        result
+    }
+
+    fn there_and_back(&self, sent: &[u8], received: &mut [u8]) -> anyhow::Result<()> {
+        if self.is_first {
+            self.world.send(1, 0, sent)?;
+            self.world.receive(1, 0, received)?;
+        } else {
+            self.world.receive(0, 0, received)?;
+            self.world.send(0, 0, sent)?;
+        }
+        Ok(())
+    }
+
+    /// Two copies in this thread: there and back.
+    fn copy(&mut self) -> anyhow::Result<()> {
+        for _ in 0..2 {
+            self.received.copy_from_slice(black_box(&self.long));
+            black_box(&mut self.received);
+        }
+        Ok(())
+    }
+
+    fn shared_barrier(&mut self) -> anyhow::Result<()> {
+        self.party.wait()?;
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> anyhow::Result<()> {
+        Ok(self.world.barrier()?)
+    }
+}
+
+/// A link, once used.
+type Link = fn(&mut Ends<'_>) -> anyhow::Result<()>;
+
+/// All links, and how often each one is used in a batch of a second.
+const LINKS: [(&str, Link, u32); 6] = [
+    ("a line, there and back", |ends| ends.line(), 400_000),
+    ("10 bytes, there and back", |ends| ends.short(), 400_000),
+    ("two copies of 1 MiB", |ends| ends.copy(), 2_000),
+    ("1 MiB, there and back", |ends| ends.long(), 2_000),
+    ("barrier of wait::shared", |ends| ends.shared_barrier(), 400_000),
+    ("barrier of message", |ends| ends.barrier(), 400_000),
+];
+
+/// The times of one use of each link, in seconds.
+type Times = [f64; LINKS.len()];
+
+/// Measures all links, in units of their peers.
+pub(crate) fn measure(batches: usize, seconds: f64) -> anyhow::Result<()> {
+    let cpus = affinity(Thread::current())?;
+    ensure!(cpus.len() >= 2, "two CPUs are needed");
+    let waiting = Waiting::default();
+    let barrier = shared::Barrier::nameless(2, waiting)?;
+    let lines = [(); 2].map(|()| Line(AtomicU64::new(0)));
+    let (barrier, lines) = (&barrier, &lines);
+    let run = |world: Communicator, cpu: u32| -> anyhow::Result<Vec<Times>> {
+        set_affinity(Thread::current(), &[cpu])?;
+        let mut ends = Ends {
+            is_first: world.rank() == 0,
+            lines,
+            party: barrier.join()?,
+            world,
+            count: 0,
+            long: vec![1; LONG],
+            received: vec![0; LONG],
+        };
+        (0..batches).map(|_| batch(&mut ends, seconds)).collect()
+    };
+    let found = thread::scope(|scope| {
+        let worlds = threads(2, waiting)?.into_iter().zip(cpus);
+        let threads: Vec<_> = worlds.map(|(world, cpu)| scope.spawn(move || run(world, cpu))).collect();
+        let found: Result<Vec<_>, _> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        found.map_err(|_| anyhow::anyhow!("a thread has panicked"))?.swap_remove(0)
+    })?;
+    for (link, (name, ..)) in LINKS.iter().enumerate() {
+        let mut times: Vec<f64> = found.iter().map(|times| times[link] * 1e9).collect();
+        times.sort_by(f64::total_cmp);
+        println!("{name}: {:.0} ns", times[times.len() / 2]);
+    }
+    let ratio = |what: &str, of: usize, unit: usize| {
+        print(what, 1, "message", found.iter().map(|times| times[of] / times[unit]).collect());
+    };
+    ratio("10 bytes, of a line", 1, 0);
+    ratio("rate of 1 MiB, of memcpy", 2, 3);
+    ratio("barrier, of shared", 5, 4);
+    Ok(())
+}
+
+/// Uses each link for its share of so many seconds.
+fn batch(ends: &mut Ends<'_>, seconds: f64) -> anyhow::Result<Times> {
+    let mut found = Times::default();
+    for ((_, link, times), found) in LINKS.into_iter().zip(&mut found) {
+        let times = (f64::from(times) * seconds) as u32 + 1;
+        ends.party.wait()?;
+        let begun = Instant::now();
+        for _ in 0..times {
+            link(ends)?;
+        }
+        *found = begun.elapsed().as_secs_f64() / f64::from(times);
+    }
+    Ok(found)
+}

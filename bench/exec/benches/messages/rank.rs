@@ -1,0 +1,117 @@
+//! A rank of a job: computes and talks, again and again, in a window in which all jobs run.
+
+use std::hint::black_box;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use message::{Communicator, Source, Waiting, join};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The time between two rounds.
+const GRAIN: Duration = Duration::from_micros(20);
+/// The computation and the sleep of a hop.
+const HOP: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(2)];
+/// The words of 2000 bytes.
+const WORDS: usize = 250;
+/// All jobs compute the same, on whatever machine.
+const TURNS_A_NANOSECOND: f64 = 0.5;
+
+/// A round that no rank has yet.
+const NEVER: u64 = u64::MAX;
+
+/// Runs a rank, given its kind, and the begin and the end of the window. The first one prints how
+/// many rounds were done in the window.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(2);
+    let kind = arguments.next().context("a kind")?;
+    let mut time = || anyhow::Ok(arguments.next().context("a window")?.parse::<f64>()?);
+    let (begin, end) = (time()?, time()?);
+    let rule = match kind.as_str() {
+        "poll" => "50 us",
+        "overlap" => "always-block",
+        _ => "adaptive",
+    };
+    let world = join(Waiting::by(rule.parse()?))?;
+    let mut rounds = 0;
+    // The round that is the last one, which the first rank decides in time for all others.
+    let mut last = NEVER;
+    for round in 0.. {
+        if world.rank() == 0 && last == NEVER {
+            let time = now();
+            rounds += u64::from(time >= begin && time < end);
+            if time >= end {
+                last = round + u64::from(world.ranks());
+            }
+        }
+        last = last.min(talk(&world, &kind, round, last)?);
+        if round >= last {
+            break;
+        }
+    }
+    if world.rank() == 0 {
+        println!("{rounds}");
+    }
+    Ok(())
+}
+
+/// A round. Returns what others say is the last one.
+fn talk(world: &Communicator, kind: &str, round: u64, last: u64) -> anyhow::Result<u64> {
+    let (rank, ranks) = (world.rank(), world.ranks());
+    let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+    let mut said = [last];
+    match kind {
+        "ring" | "poll" => {
+            compute(GRAIN);
+            world.send(next, 0, &[last])?;
+            world.receive(previous, 0, &mut said)?;
+        }
+        // Each rank in turn.
+        "one-to-all" => {
+            compute(GRAIN);
+            world.broadcast((round % u64::from(ranks)) as u32, &mut said)?;
+        }
+        "exchange" => {
+            compute(GRAIN);
+            world.send_receive((next, 0, &[last]), (Source::Rank(previous), 0.into(), &mut said))?;
+        }
+        "around" => pass_on(world, &mut said, || ())?,
+        "overlap" => {
+            let mut content = [last; WORDS];
+            pass_on(world, &mut content, || {
+                compute(HOP[0]);
+                sleep(HOP[1]);
+            })?;
+            said = [content[0]];
+        }
+        _ => bail!("there are no jobs of the kind {kind}"),
+    }
+    Ok(said[0])
+}
+
+/// Passes one message around all ranks, from the first one, which is `content` there. Each hop
+/// costs some work.
+fn pass_on(world: &Communicator, content: &mut [u64], work: impl Fn()) -> anyhow::Result<()> {
+    let (rank, ranks) = (world.rank(), world.ranks());
+    let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+    if rank != 0 {
+        world.receive(previous, 0, content)?;
+    }
+    work();
+    world.send(next, 0, content)?;
+    if rank == 0 {
+        world.receive(previous, 0, content)?;
+    }
+    Ok(())
+}
+
+fn compute(time: Duration) {
+    for turn in 0..(time.as_nanos() as f64 * TURNS_A_NANOSECOND) as u64 {
+        black_box(turn);
+    }
+}
+
+fn now() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
