@@ -20,10 +20,11 @@ use sys::process_memory::ProcessMemory;
 
 use crate::error::Error;
 use crate::matching::{Envelope, Matching, Message, Ticket};
-use crate::memory::{Memory, RingWords, WRITER_WORDS};
+use crate::memory::WRITER_WORDS;
 use crate::record::{Announcement, Header, Kind};
-use crate::ring::{Nonsense, Reader};
+use crate::ring::Nonsense;
 use crate::sending::{Answer, Outgoing, Payload, Sending};
+use crate::transport::{Reader, Transport};
 
 /// How much of a long message is fetched at once. So a length of nonsense is noticed before
 /// there is memory for all of it.
@@ -82,11 +83,11 @@ enum Queued {
 /// A ring that this rank reads.
 struct Incoming {
     rank: u32,
-    reader: Reader<RingWords>,
+    reader: Reader,
 }
 
 pub(crate) struct Engine {
-    memory: Arc<Memory>,
+    transport: Transport,
     rank: u32,
     pub(crate) matching: Matching<Body>,
     incoming: Vec<Incoming>,
@@ -111,10 +112,10 @@ impl Payload for Arc<dyn Payload + Send + Sync> {
 }
 
 impl Engine {
-    pub(crate) fn new(memory: Arc<Memory>, rank: u32) -> Engine {
-        let ranks = memory.ranks() as usize;
+    pub(crate) fn new(transport: Transport, rank: u32) -> Engine {
+        let ranks = transport.ranks() as usize;
         Engine {
-            memory,
+            transport,
             rank,
             matching: Matching::new(),
             incoming: Vec::new(),
@@ -150,14 +151,14 @@ impl Engine {
     /// Opens the rings of ranks that have written to this one for the first time.
     #[inline]
     fn find_writers(&mut self) -> Result<(), Error> {
-        let writers = self.memory.writers(self.rank);
+        let writers = self.transport.writers(self.rank);
         if writers == self.writers {
             return Ok(());
         }
-        for rank in 0..self.memory.ranks() {
+        for rank in 0..self.transport.ranks() {
             let has_written = writers[rank as usize / 64] >> (rank % 64) & 1 != 0;
             if has_written && self.incoming.iter().all(|incoming| incoming.rank != rank) {
-                let reader = self.memory.reader(rank, self.rank).map_err(Error::system(rank))?;
+                let reader = self.transport.reader(rank, self.rank).map_err(Error::system(rank))?;
                 self.incoming.push(Incoming { rank, reader });
             }
         }
@@ -186,7 +187,7 @@ impl Engine {
             has_freed |= self.incoming[at].reader.remove(&header);
         }
         if has_freed {
-            self.memory.bell(rank).ring();
+            self.transport.ring(rank);
         }
         Ok(())
     }
@@ -315,7 +316,7 @@ impl Engine {
     }
 
     fn read(&self, source: u32, address: u64, to: &mut [u8]) -> io::Result<()> {
-        let pid = self.memory.pid(source).ok_or(Errno::PERM)?;
+        let pid = self.transport.pid(source).ok_or(Errno::PERM)?;
         ProcessMemory { pid }.read(address, to)
     }
 
@@ -416,10 +417,10 @@ impl Engine {
     fn outgoing(&mut self, rank: u32) -> Result<&mut Outgoing, Error> {
         let slot = &mut self.outgoing[rank as usize];
         if slot.is_none() {
-            let writer = self.memory.writer(self.rank, rank).map_err(Error::system(rank))?;
-            *slot = Some(Outgoing::new(rank, writer, self.memory.longest_payload()));
+            let writer = self.transport.writer(self.rank, rank).map_err(Error::system(rank))?;
+            *slot = Some(Outgoing::new(rank, writer, self.transport.longest_payload()));
         }
-        slot.as_mut().ok_or(Error::NoSuchRank { rank, ranks: self.memory.ranks() })
+        slot.as_mut().ok_or(Error::NoSuchRank { rank, ranks: self.transport.ranks() })
     }
 
     /// Goes on with sending a message. Returns whether it is complete.
@@ -445,7 +446,7 @@ impl Engine {
     pub(crate) fn abandon<P: Payload>(&mut self, rank: u32, sending: &Sending<P>) {
         if let (true, Some(outgoing)) = (sending.is_begun(), &mut self.outgoing[rank as usize]) {
             outgoing.withdraw();
-            self.memory.bell(rank).ring();
+            self.transport.ring(rank);
         }
     }
 
@@ -530,7 +531,7 @@ impl Engine {
     #[inline]
     fn ring(&mut self, rank: u32) {
         if self.outgoing[rank as usize].as_mut().is_some_and(Outgoing::take_ring) {
-            self.memory.bell(rank).ring();
+            self.transport.ring(rank);
         }
     }
 
@@ -538,7 +539,7 @@ impl Engine {
     #[inline]
     pub(crate) fn tell_news(&mut self) {
         if std::mem::take(&mut self.has_news) {
-            self.memory.bell(self.rank).ring();
+            self.transport.ring(self.rank);
         }
     }
 }

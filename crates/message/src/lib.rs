@@ -31,6 +31,8 @@ mod sending;
 mod split;
 mod sync;
 #[cfg(not(loom))]
+mod transport;
+#[cfg(not(loom))]
 mod window;
 
 #[cfg(not(loom))]
