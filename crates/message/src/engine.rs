@@ -130,6 +130,7 @@ impl Engine {
 
     /// Takes what has arrived, until the want has its message, and writes what waits for room.
     pub(crate) fn progress(&mut self, mut want: Option<&mut Want<'_>>) -> Result<(), Error> {
+        self.transport.poll()?;
         self.find_writers()?;
         // Each ring comes first in turn.
         let count = self.incoming.len();

@@ -23,11 +23,16 @@ pub mod environment {
     pub const MESSAGES: &str = "ROWLOCK_MESSAGES";
 }
 
-/// Joins the job that the environment tells.
+/// Joins the job that the environment tells: that of `rowlock prun` or, with the feature `mpi` and
+/// without such a job, that of a launcher of MPI.
 ///
 /// # Errors
 /// If the environment tells no job, or if the rank has joined already.
 pub fn join(waiting: Waiting) -> Result<Communicator, JoinError> {
+    #[cfg(feature = "mpi")]
+    if std::env::var_os(environment::MESSAGES).is_none() && crate::mpi::is_launched() {
+        return crate::mpi::join(waiting);
+    }
     let unset = |variable| JoinError::Environment { variable, found: "not set".to_owned() };
     let value = |variable| std::env::var_os(variable).ok_or_else(|| unset(variable));
     let number = |variable| {

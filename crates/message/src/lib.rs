@@ -1,5 +1,5 @@
 #![cfg_attr(not(loom), doc = include_str!("../README.md"))]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
 #![cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 
 mod bell;
@@ -19,6 +19,8 @@ mod join;
 mod matching;
 #[cfg(not(loom))]
 pub mod memory;
+#[cfg(all(feature = "mpi", not(loom)))]
+pub mod mpi;
 #[cfg(not(loom))]
 mod operation;
 mod record;

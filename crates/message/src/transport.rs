@@ -11,10 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use policy::Instant;
+#[cfg(feature = "mpi")]
+use rustix::time::{ClockId, clock_gettime};
 use wait::process_slot::Claimant;
 
-use crate::error::JoinError;
+use crate::error::{Error, JoinError};
 use crate::memory::{Memory, RingWords, WRITER_WORDS};
+#[cfg(feature = "mpi")]
+use crate::mpi::job::{Job, LONGEST, Link};
 use crate::record::Header;
 use crate::ring::{self, Nonsense};
 
@@ -23,6 +27,9 @@ use crate::ring::{self, Nonsense};
 pub(crate) enum Transport {
     /// Rings in memory that the ranks share. The claimant is this process, in the slot of the rank.
     Memory(Arc<Memory>, Claimant),
+    /// An MPI library, for ranks on several machines.
+    #[cfg(feature = "mpi")]
+    Mpi(Arc<Job>),
 }
 
 impl Transport {
@@ -42,6 +49,8 @@ impl Transport {
     pub(crate) fn ranks(&self) -> u32 {
         match self {
             Transport::Memory(memory, _) => memory.ranks(),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => job.ranks(),
         }
     }
 
@@ -49,6 +58,18 @@ impl Transport {
     pub(crate) fn team_state(&self) -> &AtomicU64 {
         match self {
             Transport::Memory(memory, _) => memory.team_state(),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => &job.team_state,
+        }
+    }
+
+    /// Takes what has arrived, if that takes a call.
+    #[inline]
+    pub(crate) fn poll(&self) -> Result<(), Error> {
+        match self {
+            Transport::Memory(..) => Ok(()),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => job.poll(),
         }
     }
 
@@ -57,6 +78,8 @@ impl Transport {
     pub(crate) fn writers(&self, rank: u32) -> [u64; WRITER_WORDS] {
         match self {
             Transport::Memory(memory, _) => memory.writers(rank),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => job.writers(),
         }
     }
 
@@ -64,6 +87,8 @@ impl Transport {
     pub(crate) fn writer(&self, from: u32, to: u32) -> io::Result<Writer> {
         match self {
             Transport::Memory(memory, _) => memory.writer(from, to).map(Writer::Ring),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => Ok(Writer::Mpi(job.link(to))),
         }
     }
 
@@ -71,6 +96,8 @@ impl Transport {
     pub(crate) fn reader(&self, from: u32, to: u32) -> io::Result<Reader> {
         match self {
             Transport::Memory(memory, _) => memory.reader(from, to).map(Reader::Ring),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => Ok(Reader::Mpi(job.link(from))),
         }
     }
 
@@ -78,6 +105,8 @@ impl Transport {
     pub(crate) fn longest_payload(&self) -> usize {
         match self {
             Transport::Memory(memory, _) => memory.longest_payload(),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(_) => LONGEST,
         }
     }
 
@@ -85,6 +114,8 @@ impl Transport {
     pub(crate) fn pid(&self, rank: u32) -> Option<u32> {
         match self {
             Transport::Memory(memory, _) => memory.pid(rank),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(_) => None,
         }
     }
 
@@ -93,6 +124,8 @@ impl Transport {
     pub(crate) fn ring(&self, rank: u32) {
         match self {
             Transport::Memory(memory, _) => memory.bell(rank).ring(),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(_) => {}
         }
     }
 
@@ -101,6 +134,8 @@ impl Transport {
     pub(crate) fn sleep(&self, rank: u32, deadline: Option<Instant>, has_come: impl FnMut() -> bool) {
         match self {
             Transport::Memory(memory, _) => memory.bell(rank).sleep(deadline, has_come),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(_) => yield_until(deadline, has_come),
         }
     }
 
@@ -108,6 +143,8 @@ impl Transport {
     pub(crate) fn lost(&self) -> Option<(u32, u32)> {
         match self {
             Transport::Memory(memory, _) => memory.lost(),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => job.lost(),
         }
     }
 
@@ -115,6 +152,8 @@ impl Transport {
     pub(crate) fn has_left(&self, rank: u32) -> bool {
         match self {
             Transport::Memory(memory, _) => memory.process(rank).is_retired(),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => job.has_left(rank),
         }
     }
 
@@ -125,6 +164,8 @@ impl Transport {
                 memory.process(rank).retire(*claimant);
                 (0..memory.ranks()).for_each(|other| memory.bell(other).ring());
             }
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => job.leave(),
         }
     }
 
@@ -132,7 +173,21 @@ impl Transport {
     pub(crate) fn die(&self, rank: u32) {
         match self {
             Transport::Memory(memory, claimant) => memory.process(rank).abandon(*claimant),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi(job) => job.die(),
         }
+    }
+}
+
+/// What a rank does that cannot sleep: it gives its CPU to other threads as long as there are any.
+#[cfg(feature = "mpi")]
+fn yield_until(deadline: Option<Instant>, mut has_come: impl FnMut() -> bool) {
+    let now = || {
+        let now = clock_gettime(ClockId::Monotonic);
+        Instant::from_nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+    };
+    while !has_come() && deadline.is_none_or(|deadline| now() < deadline) {
+        std::thread::yield_now();
     }
 }
 
@@ -140,6 +195,8 @@ impl Transport {
 #[derive(Debug)]
 pub(crate) enum Writer {
     Ring(ring::Writer<RingWords>),
+    #[cfg(feature = "mpi")]
+    Mpi(Link),
 }
 
 impl Writer {
@@ -148,6 +205,8 @@ impl Writer {
     pub(crate) fn write(&mut self, header: Header, payload: &[u8]) -> Result<bool, Nonsense> {
         match self {
             Writer::Ring(ring) => ring.write(header, payload),
+            #[cfg(feature = "mpi")]
+            Writer::Mpi(link) => Ok(link.write(&header, payload)),
         }
     }
 
@@ -155,6 +214,8 @@ impl Writer {
     pub(crate) fn withdraw(&self, number: u64) {
         match self {
             Writer::Ring(ring) => ring.withdraw(number),
+            #[cfg(feature = "mpi")]
+            Writer::Mpi(link) => link.withdraw(number),
         }
     }
 
@@ -162,6 +223,8 @@ impl Writer {
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Writer::Ring(_) => true,
+            #[cfg(feature = "mpi")]
+            Writer::Mpi(_) => false,
         }
     }
 }
@@ -170,6 +233,8 @@ impl Writer {
 #[derive(Debug)]
 pub(crate) enum Reader {
     Ring(ring::Reader<RingWords>),
+    #[cfg(feature = "mpi")]
+    Mpi(Link),
 }
 
 impl Reader {
@@ -178,6 +243,8 @@ impl Reader {
     pub(crate) fn next(&self) -> Result<Option<Header>, Nonsense> {
         match self {
             Reader::Ring(ring) => ring.next(),
+            #[cfg(feature = "mpi")]
+            Reader::Mpi(link) => link.next(),
         }
     }
 
@@ -186,6 +253,8 @@ impl Reader {
     pub(crate) fn copy(&self, header: &Header, to: &mut [u8]) {
         match self {
             Reader::Ring(ring) => ring.copy(header, to),
+            #[cfg(feature = "mpi")]
+            Reader::Mpi(link) => link.copy(to),
         }
     }
 
@@ -195,6 +264,11 @@ impl Reader {
     pub(crate) fn remove(&mut self, header: &Header) -> bool {
         match self {
             Reader::Ring(ring) => ring.remove(header),
+            #[cfg(feature = "mpi")]
+            Reader::Mpi(link) => {
+                link.remove();
+                false
+            }
         }
     }
 
@@ -202,6 +276,8 @@ impl Reader {
     pub(crate) fn is_withdrawn(&self, number: u64) -> bool {
         match self {
             Reader::Ring(ring) => ring.is_withdrawn(number),
+            #[cfg(feature = "mpi")]
+            Reader::Mpi(link) => link.is_withdrawn(number),
         }
     }
 }

@@ -1,0 +1,83 @@
+//! Ranks that an MPI library connects: the tests of ranks that are threads, and some more.
+//!
+//! Each job of a test is this test again, started by the launcher of the library for which this is
+//! compiled (`MPICC`). `.ci/setup-mpi` installs two of them on Debian.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
+
+#[path = "../message/collective.rs"]
+mod collective;
+#[path = "../message/errors.rs"]
+mod errors;
+mod joining;
+mod mixed;
+#[path = "../message/point_to_point.rs"]
+mod point_to_point;
+#[path = "../message/traffic.rs"]
+mod traffic;
+#[path = "../message/window.rs"]
+mod window;
+
+use std::cell::Cell;
+use std::process::Command;
+
+use rowlock_message::{Communicator, Waiting, mpi};
+use testing::Output;
+
+/// The variable with the number of the job that this process takes part in, among those of its
+/// test.
+const JOB: &str = "ROWLOCK_TEST_JOB";
+
+thread_local! {
+    /// How many jobs this test has begun.
+    static JOBS: Cell<u32> = const { Cell::new(0) };
+}
+
+fn is_open_mpi() -> bool {
+    env!("ROWLOCK_MPICC").contains("openmpi")
+}
+
+/// A command that starts ranks by the launcher: this program, with the test that calls this.
+fn launch(ranks: u32, job: u32) -> Command {
+    let mut command = testing::command(env!("ROWLOCK_MPICC").replace("mpicc", "mpirun"));
+    if is_open_mpi() {
+        command.args(["--allow-run-as-root", "--oversubscribe"]);
+    }
+    command.args(["-n", &ranks.to_string()]).arg(std::env::current_exe().unwrap()).env(JOB, job.to_string());
+    // With a single CPU, tests run in the first thread, and the runner has named this one.
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").map(str::to_owned);
+    let test = test.or_else(|| std::env::args().nth(1)).unwrap();
+    command.args([&test, "--exact", "--nocapture"]);
+    command
+}
+
+/// Starts a job of ranks that run the closure, and `check`s how it ends. In a rank, runs it.
+fn run_and_check(ranks: u32, start: impl FnOnce(Command) -> Output, rank: impl FnOnce()) {
+    let number = JOBS.replace(JOBS.get() + 1);
+    match std::env::var(JOB).ok() {
+        None => drop(start(launch(ranks, number))),
+        Some(job) if job == number.to_string() => {
+            rank();
+            std::process::exit(0);
+        }
+        // An earlier job of the test.
+        Some(_) => {}
+    }
+}
+
+fn run_by<T>(ranks: u32, waiting: Waiting, rank: impl FnOnce(Communicator) -> T) {
+    run_and_check(
+        ranks,
+        |mut command| testing::run(&mut command).expect_success(),
+        || {
+            let world = mpi::join(waiting).unwrap();
+            assert_eq!(world.ranks(), ranks);
+            rank(world);
+        },
+    );
+}
+
+fn run<T>(ranks: u32, rank: impl FnOnce(Communicator) -> T) {
+    run_by(ranks, Waiting::default(), rank);
+}
