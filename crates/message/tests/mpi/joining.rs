@@ -1,75 +1,64 @@
 //! How ranks join and end.
 
-use rowlock_message::{Error, Waiting, mpi};
+use std::process::Command;
 
-use super::{run, run_and_check};
+use rowlock_message::{Error, Waiting, mpi};
+use testing::Output;
+
+use super::{run, run_all, run_in};
 
 #[test]
 fn a_process_joins_once() {
     run(2, |world| {
-        let why = mpi::join(Waiting::default()).unwrap_err();
         let expected = "cannot join by MPI: this process has joined before, and that is possible once";
-        assert_eq!(why.to_string(), expected);
+        assert_eq!(mpi::join(Waiting::default()).unwrap_err().to_string(), expected);
         drop(world);
-        assert!(mpi::join(Waiting::default()).is_err());
+        assert_eq!(mpi::join(Waiting::default()).unwrap_err().to_string(), expected);
     });
 }
 
 #[test]
-fn ranks_of_a_launcher_are_found_without_naming_it() {
-    run_and_check(
-        3,
-        |mut command| testing::run(&mut command).expect_success(),
-        || {
-            let world = rowlock_message::join(Waiting::default()).unwrap();
-            let mut sum = [world.rank()];
-            world.all_reduce(&mut sum, |before, after| before + after).unwrap();
-            assert_eq!(sum, [3]);
-        },
-    );
-}
-
-#[test]
-fn a_rank_that_panics_ends_the_job_and_the_others_know() {
-    run_and_check(
-        2,
-        |mut command| {
-            let output = testing::run(&mut command);
-            assert!(!output.status.success(), "{output}");
-            output
-        },
-        || {
-            let world = mpi::join(Waiting::default()).unwrap();
-            if world.rank() == 1 {
-                panic!("in the middle");
-            }
-            let why = world.receive(1, 0, &mut [0_u8]).unwrap_err();
-            assert!(matches!(why, Error::Lost { rank: 1, .. }), "{why}");
-        },
-    );
-}
-
-#[test]
-fn a_rank_that_is_killed_ends_the_job() {
-    run_and_check(
-        2,
-        |mut command| {
-            let output = testing::run(&mut command);
-            assert!(!output.status.success(), "{output}");
-            output
-        },
-        || {
-            let world = mpi::join(Waiting::default()).unwrap();
-            if world.rank() == 1 {
-                std::process::abort();
-            }
-            let result = world.receive(1, 0, &mut [0_u8]);
-            panic!("the launcher ends this rank: {result:?}");
-        },
-    );
+fn a_rank_of_a_launcher_finds_its_job_as_that_of_prun() {
+    let rank = || {
+        let world = rowlock_message::join(Waiting::default()).unwrap();
+        let mut sum = [world.rank()];
+        world.all_reduce(&mut sum, |before, after| before + after).unwrap();
+        assert_eq!(sum, [3]);
+    };
+    run_all(3, |_| (), rank);
 }
 
 #[test]
 fn the_last_communicator_may_be_dropped_by_another_thread() {
     run(2, |world| std::thread::spawn(move || world.barrier().unwrap()).join().unwrap());
+}
+
+fn expect_failure(mut command: Command) -> Output {
+    let output = testing::run(&mut command);
+    let has_failed = !output.status.success() && output.killed.is_none();
+    output.expect(has_failed, "the launcher reports that a rank has failed")
+}
+
+#[test]
+fn a_rank_that_panics_is_one_that_has_died() {
+    let rank = || {
+        let world = mpi::join(Waiting::default()).unwrap();
+        assert_ne!(world.rank(), 1, "in the middle");
+        let why = world.receive(1, 0, &mut [0_u8]).unwrap_err();
+        assert!(matches!(why, Error::Lost { rank: 1, .. }), "{why}");
+    };
+    run_in(2, expect_failure, rank);
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_job() {
+    let rank = || {
+        let world = mpi::join(Waiting::default()).unwrap();
+        if world.rank() == 1 {
+            std::process::abort();
+        }
+        let result = world.receive(1, 0, &mut [0_u8]);
+        panic!("the launcher ends this rank: {result:?}");
+    };
+    run_in(2, expect_failure, rank);
 }

@@ -3,7 +3,8 @@
 //! Each job of a test is this test again, started by the launcher of the library for which this is
 //! compiled (`MPICC`). `.ci/setup-mpi` installs two of them on Debian.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
+#![allow(clippy::print_stdout, reason = "a rank tells its test that it has run")]
 
 #[path = "../message/collective.rs"]
 mod collective;
@@ -37,6 +38,15 @@ fn is_open_mpi() -> bool {
     env!("ROWLOCK_MPICC").contains("openmpi")
 }
 
+/// The name of the test that calls this.
+fn test_name() -> String {
+    // With a single CPU, tests run in the first thread. Then the runner has named the only one.
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").map(str::to_owned);
+    let test = test.or_else(|| std::env::args().nth(1).filter(|name| name.contains("::")));
+    test.expect("a test has a thread of its own, or is named by the first argument")
+}
+
 /// A command that starts ranks by the launcher: this program, with the test that calls this.
 fn launch(ranks: u32, job: u32) -> Command {
     let mut command = testing::command(env!("ROWLOCK_MPICC").replace("mpicc", "mpirun"));
@@ -44,21 +54,19 @@ fn launch(ranks: u32, job: u32) -> Command {
         command.args(["--allow-run-as-root", "--oversubscribe"]);
     }
     command.args(["-n", &ranks.to_string()]).arg(std::env::current_exe().unwrap()).env(JOB, job.to_string());
-    // With a single CPU, tests run in the first thread, and the runner has named this one.
-    let thread = std::thread::current();
-    let test = thread.name().filter(|name| *name != "main").map(str::to_owned);
-    let test = test.or_else(|| std::env::args().nth(1)).unwrap();
-    command.args([&test, "--exact", "--nocapture"]);
+    command.args([&test_name(), "--exact", "--nocapture"]);
     command
 }
 
-/// Starts a job of ranks that run the closure, and `check`s how it ends. In a rank, runs it.
-fn run_and_check(ranks: u32, start: impl FnOnce(Command) -> Output, rank: impl FnOnce()) {
+/// Starts a job of ranks that run the closure, and lets `run` check how it ends. In a rank, runs
+/// the closure.
+fn run_in(ranks: u32, run: impl FnOnce(Command) -> Output, rank: impl FnOnce()) {
     let number = JOBS.replace(JOBS.get() + 1);
     match std::env::var(JOB).ok() {
-        None => drop(start(launch(ranks, number))),
+        None => drop(run(launch(ranks, number))),
         Some(job) if job == number.to_string() => {
             rank();
+            print!("{}", has_run(number));
             std::process::exit(0);
         }
         // An earlier job of the test.
@@ -66,16 +74,30 @@ fn run_and_check(ranks: u32, start: impl FnOnce(Command) -> Output, rank: impl F
     }
 }
 
+/// What a rank says at its end.
+fn has_run(job: u32) -> String {
+    format!("job {job} of {} is done\n", test_name())
+}
+
+/// Expects that all ranks run the closure to its end.
+fn run_all(ranks: u32, prepare: impl FnOnce(&mut Command), rank: impl FnOnce()) {
+    let line = has_run(JOBS.get());
+    let run = |mut command: Command| {
+        prepare(&mut command);
+        let output = testing::run(&mut command).expect_success();
+        let count = output.stdout.matches(&line).count();
+        output.expect(count == ranks as usize, "each rank has run its part")
+    };
+    run_in(ranks, run, rank);
+}
+
 fn run_by<T>(ranks: u32, waiting: Waiting, rank: impl FnOnce(Communicator) -> T) {
-    run_and_check(
-        ranks,
-        |mut command| testing::run(&mut command).expect_success(),
-        || {
-            let world = mpi::join(waiting).unwrap();
-            assert_eq!(world.ranks(), ranks);
-            rank(world);
-        },
-    );
+    let rank = || {
+        let world = mpi::join(waiting).unwrap();
+        assert_eq!(world.ranks(), ranks);
+        rank(world);
+    };
+    run_all(ranks, |_| (), rank);
 }
 
 fn run<T>(ranks: u32, rank: impl FnOnce(Communicator) -> T) {
