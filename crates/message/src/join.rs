@@ -23,6 +23,15 @@ pub mod environment {
     pub const MESSAGES: &str = "ROWLOCK_MESSAGES";
 }
 
+/// Whether the environment tells a job: the one that [`join`] joins.
+pub fn is_launched() -> bool {
+    #[cfg(feature = "mpi")]
+    if crate::mpi::is_launched() {
+        return true;
+    }
+    std::env::var_os(environment::MESSAGES).is_some()
+}
+
 /// Joins the job that the environment tells: that of `rowlock prun` or, with the feature `mpi` and
 /// without such a job, that of a launcher of MPI.
 ///

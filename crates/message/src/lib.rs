@@ -41,7 +41,7 @@ mod window;
 pub use {
     communicator::{Communicator, Source, Status, Tag},
     error::{Error, JoinError},
-    join::{environment, join, join_named, threads},
+    join::{environment, is_launched, join, join_named, threads},
     request::{ReceiveRequest, SendRequest},
     sys::elements::Element,
     wait::Waiting,

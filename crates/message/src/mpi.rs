@@ -45,9 +45,9 @@ use library::Library;
 /// all that serve PMIx.
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// Whether a launcher of MPI has started this process. A launcher that says so in a way of its own
-/// is not known.
-pub fn is_launched() -> bool {
+/// Whether a launcher of MPI has started this process, as far as is known: one that says so in a
+/// way of its own is not.
+pub(crate) fn is_launched() -> bool {
     LAUNCHERS.iter().any(|variable| std::env::var_os(variable).is_some())
 }
 

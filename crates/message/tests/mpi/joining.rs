@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use rowlock_message::{Error, Waiting, mpi};
+use rowlock_message::{Error, Waiting, is_launched, mpi};
 use testing::Output;
 
 use super::{run, run_all, run_in};
@@ -20,6 +20,7 @@ fn a_process_joins_once() {
 #[test]
 fn a_rank_of_a_launcher_finds_its_job_as_that_of_prun() {
     let rank = || {
+        assert!(is_launched());
         let world = rowlock_message::join(Waiting::default()).unwrap();
         let mut sum = [world.rank()];
         world.all_reduce(&mut sum, |before, after| before + after).unwrap();

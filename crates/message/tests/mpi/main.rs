@@ -1,7 +1,7 @@
 //! Ranks that an MPI library connects: the tests of ranks that are threads, and some more.
 //!
 //! Each job of a test is this test again, started by the launcher of the library for which this is
-//! compiled (`MPICC`). `.ci/setup-mpi` installs two of them on Debian.
+//! compiled (`MPICC`), or by `rowlock prun`. `.ci/setup-mpi` installs two libraries on Debian.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 #![allow(clippy::print_stdout, reason = "a rank tells its test that it has run")]
@@ -29,6 +29,9 @@ use testing::Output;
 /// test.
 const JOB: &str = "ROWLOCK_TEST_JOB";
 
+/// The variable with the path of `rowlock`, if its `prun` is to start the ranks instead.
+const ROWLOCK: &str = "ROWLOCK_TEST_PRUN";
+
 thread_local! {
     /// How many jobs this test has begun.
     static JOBS: Cell<u32> = const { Cell::new(0) };
@@ -49,12 +52,19 @@ fn test_name() -> String {
 
 /// A command that starts ranks by the launcher: this program, with the test that calls this.
 fn launch(ranks: u32, job: u32) -> Command {
-    let mut command = testing::command(env!("ROWLOCK_MPICC").replace("mpicc", "mpirun"));
-    if is_open_mpi() {
-        command.args(["--allow-run-as-root", "--oversubscribe"]);
-    }
-    command.args(["-n", &ranks.to_string()]).arg(std::env::current_exe().unwrap()).env(JOB, job.to_string());
-    command.args([&test_name(), "--exact", "--nocapture"]);
+    let ranks = ranks.to_string();
+    let mut command = if let Some(rowlock) = std::env::var_os(ROWLOCK) {
+        let mut command = testing::command(rowlock);
+        command.args(["prun", "-n", &ranks, "--"]);
+        command
+    } else {
+        let mut command = testing::command(env!("ROWLOCK_MPICC").replace("mpicc", "mpirun"));
+        let options: &[&str] = if is_open_mpi() { &["--allow-run-as-root", "--oversubscribe"] } else { &[] };
+        command.args(options).args(["-n", &ranks]);
+        command
+    };
+    command.arg(std::env::current_exe().unwrap()).args([&test_name(), "--exact", "--nocapture"]);
+    command.env(JOB, job.to_string());
     command
 }
 
