@@ -1,8 +1,8 @@
 //! Measures messages between two ranks:
 //! `cargo run --release -p rowlock-message --example message_latency`.
 //!
-//! Under `rowlock prun` it measures between the ranks 0 and 1 of the job. Alone it starts a second
-//! process. Prints the medians of several batches, and their range.
+//! Under `rowlock prun` it measures between the ranks 0 and 1 of the job, and with the feature `mpi`
+//! under `mpirun` as well. Alone it starts a second process. Prints the medians of several batches, and their range.
 #![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "its output")]
 
@@ -10,7 +10,7 @@ use std::error::Error;
 use std::process::Command;
 use std::time::Instant;
 
-use rowlock_message::{Communicator, environment, join, memory};
+use rowlock_message::{Communicator, environment, is_launched, join, memory};
 use wait::Waiting;
 
 const BATCHES: usize = 11;
@@ -20,7 +20,7 @@ const LONG: usize = 1 << 20;
 fn main() -> Result<(), Box<dyn Error>> {
     let rule = std::env::args().nth(1).unwrap_or_else(|| "adaptive".to_owned());
     let waiting = Waiting::by(rule.parse()?);
-    if std::env::var_os(environment::MESSAGES).is_some() {
+    if is_launched() {
         return measure(&join(waiting)?, &rule);
     }
     let file = memory::create(2)?;

@@ -1,21 +1,20 @@
-//! A rank's end of all communication: memory, engine, and how its threads wait.
+//! A rank's end of all communication: transport, engine, and how its threads wait.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use policy::Instant;
 use policy::waiting::Waiter;
 use wait::external::{Awaited, ExternalObject};
-use wait::process_slot::Claimant;
 use wait::{Counters, Statistics, Waiting};
 
 use crate::engine::Engine;
-use crate::error::{Error, JoinError};
+use crate::error::Error;
 use crate::matching::Ticket;
-use crate::memory::Memory;
+use crate::transport::Transport;
 
 /// After so many polls of one wait, and before it sleeps, long messages are fetched that no receive
 /// has asked for. Most waits are over by then, and what they wait for is copied only once.
@@ -45,9 +44,8 @@ pub(crate) trait Operation {
 
 /// A rank of a job, in this process.
 pub(crate) struct Endpoint {
-    memory: Arc<Memory>,
+    transport: Transport,
     pub(crate) rank: u32,
-    claimant: Claimant,
     /// The process that has joined, and not the child of a fork.
     pid: u32,
     engine: Mutex<Engine>,
@@ -61,31 +59,23 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Joins the job as this rank, once.
-    pub(crate) fn join(memory: Arc<Memory>, rank: u32, waiting: Waiting) -> Result<Endpoint, JoinError> {
-        if rank >= memory.ranks() {
-            return Err(JoinError::NoSuchRank { rank, ranks: memory.ranks() });
-        }
-        let claimant = memory.own_process();
-        if !memory.process(rank).claim(claimant) {
-            return Err(JoinError::Joined { rank });
-        }
-        Ok(Endpoint {
-            engine: Mutex::new(Engine::new(memory.clone(), rank)),
-            memory,
+    /// The end of this rank, which has joined.
+    pub(crate) fn new(transport: Transport, rank: u32, waiting: Waiting) -> Endpoint {
+        Endpoint {
+            engine: Mutex::new(Engine::new(transport.clone(), rank)),
+            transport,
             rank,
-            claimant,
             pid: std::process::id(),
             waiting,
             waiter: Mutex::new(Some(ExternalObject::waiter(&waiting))),
             waits: AtomicU64::new(0),
             counters: Counters::new(),
             contexts: AtomicU64::new(0),
-        })
+        }
     }
 
     pub(crate) fn ranks(&self) -> u32 {
-        self.memory.ranks()
+        self.transport.ranks()
     }
 
     /// The counts of all waits of this rank so far.
@@ -141,10 +131,10 @@ impl Endpoint {
             end.get().is_none()
         };
         let object = ExternalObject {
-            state: self.memory.team_state(),
+            state: self.transport.team_state(),
             counters: &self.counters,
             waiting: self.waiting,
-            threads: self.memory.ranks(),
+            threads: self.transport.ranks(),
         };
         let kept = || self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -170,10 +160,10 @@ impl Endpoint {
 
     /// The reason why a wait for a rank, or for any, is in vain.
     fn end_of(&self, awaited: Option<u32>) -> Option<End> {
-        if let Some((rank, pid)) = self.memory.lost() {
+        if let Some((rank, pid)) = self.transport.lost() {
             return Some(End::Lost { rank, pid });
         }
-        let has_left = |&rank: &u32| self.memory.process(rank).is_retired();
+        let has_left = |&rank: &u32| self.transport.has_left(rank);
         match awaited {
             Some(rank) => has_left(&rank).then_some(End::Left { rank }),
             None => {
@@ -242,7 +232,7 @@ impl<O: Operation> Awaited for OperationWait<'_, O> {
     fn sleep(&mut self, deadline: Option<Instant>) {
         let endpoint = self.endpoint;
         self.polls = self.polls.max(PATIENCE);
-        endpoint.memory.bell(endpoint.rank).sleep(deadline, || self.step(&mut endpoint.engine()));
+        endpoint.transport.sleep(endpoint.rank, deadline, || self.step(&mut endpoint.engine()));
     }
 }
 
@@ -266,10 +256,9 @@ impl Drop for Endpoint {
         if std::process::id() != self.pid {
             return;
         }
-        let process = self.memory.process(self.rank);
         if std::thread::panicking() {
             self.engine().withdraw();
-            return process.abandon(self.claimant);
+            return self.transport.die(self.rank);
         }
         // A rank may wait for an answer that has no room yet. If it ends instead, so does this.
         let mut flush = Flush(self.rank);
@@ -279,8 +268,7 @@ impl Drop for Endpoint {
             }
         }
         self.engine().withdraw();
-        process.retire(self.claimant);
-        (0..self.ranks()).for_each(|rank| self.memory.bell(rank).ring());
+        self.transport.leave(self.rank);
     }
 }
 

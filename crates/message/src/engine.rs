@@ -20,10 +20,10 @@ use sys::process_memory::ProcessMemory;
 
 use crate::error::Error;
 use crate::matching::{Envelope, Matching, Message, Ticket};
-use crate::memory::{Memory, RingWords};
 use crate::record::{Announcement, Header, Kind};
-use crate::ring::{Nonsense, Reader};
+use crate::ring::Nonsense;
 use crate::sending::{Answer, Outgoing, Payload, Sending};
+use crate::transport::{Reader, Transport};
 
 /// How much of a long message is fetched at once. So a length of nonsense is noticed before
 /// there is memory for all of it.
@@ -82,11 +82,11 @@ enum Queued {
 /// A ring that this rank reads.
 struct Incoming {
     rank: u32,
-    reader: Reader<RingWords>,
+    reader: Reader,
 }
 
 pub(crate) struct Engine {
-    memory: Arc<Memory>,
+    transport: Transport,
     rank: u32,
     pub(crate) matching: Matching<Body>,
     incoming: Vec<Incoming>,
@@ -111,10 +111,10 @@ impl Payload for Arc<dyn Payload + Send + Sync> {
 }
 
 impl Engine {
-    pub(crate) fn new(memory: Arc<Memory>, rank: u32) -> Engine {
-        let ranks = memory.ranks() as usize;
+    pub(crate) fn new(transport: Transport, rank: u32) -> Engine {
+        let ranks = transport.ranks() as usize;
         Engine {
-            memory,
+            transport,
             rank,
             matching: Matching::new(),
             incoming: Vec::new(),
@@ -129,6 +129,7 @@ impl Engine {
 
     /// Takes what has arrived, until the want has its message, and writes what waits for room.
     pub(crate) fn progress(&mut self, mut want: Option<&mut Want<'_>>) -> Result<(), Error> {
+        self.transport.poll()?;
         self.find_writers()?;
         // Each ring comes first in turn.
         let count = self.incoming.len();
@@ -151,7 +152,7 @@ impl Engine {
     #[inline]
     fn find_writers(&mut self) -> Result<(), Error> {
         for word in 0..self.writers.len() {
-            let writers = self.memory.writers(self.rank, word);
+            let writers = self.transport.writers(self.rank, word);
             if writers != self.writers[word] {
                 self.open_rings(word, writers)?;
             }
@@ -163,8 +164,8 @@ impl Engine {
     fn open_rings(&mut self, word: usize, writers: u64) -> Result<(), Error> {
         for bit in (0..64).filter(|bit| writers >> bit & 1 != 0) {
             let rank = word as u32 * 64 + bit;
-            if self.writers[word] >> bit & 1 == 0 && rank < self.memory.ranks() {
-                let reader = self.memory.reader(rank, self.rank).map_err(Error::system(rank))?;
+            if self.writers[word] >> bit & 1 == 0 && rank < self.transport.ranks() {
+                let reader = self.transport.reader(rank, self.rank).map_err(Error::system(rank))?;
                 self.incoming.push(Incoming { rank, reader });
             }
             self.writers[word] |= 1 << bit;
@@ -193,7 +194,7 @@ impl Engine {
             has_freed |= self.incoming[at].reader.remove(&header);
         }
         if has_freed {
-            self.memory.bell(rank).ring();
+            self.transport.ring(rank);
         }
         Ok(())
     }
@@ -322,7 +323,7 @@ impl Engine {
     }
 
     fn read(&self, source: u32, address: u64, to: &mut [u8]) -> io::Result<()> {
-        let pid = self.memory.pid(source).ok_or(Errno::PERM)?;
+        let pid = self.transport.pid(source).ok_or(Errno::PERM)?;
         ProcessMemory { pid }.read(address, to)
     }
 
@@ -423,10 +424,10 @@ impl Engine {
     fn outgoing(&mut self, rank: u32) -> Result<&mut Outgoing, Error> {
         let slot = &mut self.outgoing[rank as usize];
         if slot.is_none() {
-            let writer = self.memory.writer(self.rank, rank).map_err(Error::system(rank))?;
-            *slot = Some(Outgoing::new(rank, writer, self.memory.longest_payload()));
+            let writer = self.transport.writer(self.rank, rank).map_err(Error::system(rank))?;
+            *slot = Some(Outgoing::new(rank, writer, self.transport.longest_payload()));
         }
-        slot.as_mut().ok_or(Error::NoSuchRank { rank, ranks: self.memory.ranks() })
+        slot.as_mut().ok_or(Error::NoSuchRank { rank, ranks: self.transport.ranks() })
     }
 
     /// Goes on with sending a message. Returns whether it is complete.
@@ -452,7 +453,7 @@ impl Engine {
     pub(crate) fn abandon<P: Payload>(&mut self, rank: u32, sending: &Sending<P>) {
         if let (true, Some(outgoing)) = (sending.is_begun(), &mut self.outgoing[rank as usize]) {
             outgoing.withdraw();
-            self.memory.bell(rank).ring();
+            self.transport.ring(rank);
         }
     }
 
@@ -537,7 +538,7 @@ impl Engine {
     #[inline]
     fn ring(&mut self, rank: u32) {
         if self.outgoing[rank as usize].as_mut().is_some_and(Outgoing::take_ring) {
-            self.memory.bell(rank).ring();
+            self.transport.ring(rank);
         }
     }
 
@@ -545,7 +546,7 @@ impl Engine {
     #[inline]
     pub(crate) fn tell_news(&mut self) {
         if std::mem::take(&mut self.has_news) {
-            self.memory.bell(self.rank).ring();
+            self.transport.ring(self.rank);
         }
     }
 }

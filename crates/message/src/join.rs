@@ -11,6 +11,7 @@ use crate::communicator::Communicator;
 use crate::endpoint::Endpoint;
 use crate::error::JoinError;
 use crate::memory::{self, Memory};
+use crate::transport::Transport;
 
 /// The variables by which the ranks of `rowlock prun` find their job.
 pub mod environment {
@@ -22,11 +23,25 @@ pub mod environment {
     pub const MESSAGES: &str = "ROWLOCK_MESSAGES";
 }
 
-/// Joins the job that the environment tells.
+/// Whether the environment tells a job: the one that [`join`] joins.
+pub fn is_launched() -> bool {
+    #[cfg(feature = "mpi")]
+    if crate::mpi::is_launched() {
+        return true;
+    }
+    std::env::var_os(environment::MESSAGES).is_some()
+}
+
+/// Joins the job that the environment tells: that of `rowlock prun` or, with the feature `mpi` and
+/// without such a job, that of a launcher of MPI.
 ///
 /// # Errors
 /// If the environment tells no job, or if the rank has joined already.
 pub fn join(waiting: Waiting) -> Result<Communicator, JoinError> {
+    #[cfg(feature = "mpi")]
+    if std::env::var_os(environment::MESSAGES).is_none() && crate::mpi::is_launched() {
+        return crate::mpi::join(waiting);
+    }
     let unset = |variable| JoinError::Environment { variable, found: "not set".to_owned() };
     let value = |variable| std::env::var_os(variable).ok_or_else(|| unset(variable));
     let number = |variable| {
@@ -43,7 +58,11 @@ pub fn join(waiting: Waiting) -> Result<Communicator, JoinError> {
     if memory.ranks() != ranks {
         return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.ranks() });
     }
-    Ok(Communicator::world(Endpoint::join(Arc::new(memory), rank, waiting)?))
+    world(Arc::new(memory), rank, waiting)
+}
+
+fn world(memory: Arc<Memory>, rank: u32, waiting: Waiting) -> Result<Communicator, JoinError> {
+    Ok(Communicator::world(Endpoint::new(Transport::claim(memory, rank)?, rank, waiting)))
 }
 
 /// A job whose ranks are threads of this process.
@@ -58,7 +77,7 @@ pub fn threads(ranks: u32, waiting: Waiting) -> Result<Vec<Communicator>, JoinEr
     let file = created.map_err(JoinError::system("create shared memory without a name"))?;
     // One mapping for all: tools that look for races compare addresses.
     let memory = Arc::new(Memory::open(file)?);
-    (0..ranks).map(|rank| Ok(Communicator::world(Endpoint::join(memory.clone(), rank, waiting)?))).collect()
+    (0..ranks).map(|rank| world(memory.clone(), rank, waiting)).collect()
 }
 
 /// Joins the job of this name, for programs that start their ranks themselves. The name is that of
@@ -104,10 +123,10 @@ pub fn join_named(path: impl AsRef<Path>, rank: u32, ranks: u32, waiting: Waitin
             memory.remove_name(&folder, name, path).map_err(&system)?;
             continue;
         }
-        let endpoint = Endpoint::join(memory.clone(), rank, waiting)?;
+        let world = world(memory.clone(), rank, waiting)?;
         if memory.is_complete() {
             memory.remove_name(&folder, name, path).map_err(&system)?;
         }
-        return Ok(Communicator::world(endpoint));
+        return Ok(world);
     }
 }

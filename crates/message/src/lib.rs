@@ -1,5 +1,5 @@
 #![cfg_attr(not(loom), doc = include_str!("../README.md"))]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
 #![cfg_attr(loom, allow(dead_code, reason = "what uses it is not modelled"))]
 
 mod bell;
@@ -19,6 +19,8 @@ mod join;
 mod matching;
 #[cfg(not(loom))]
 pub mod memory;
+#[cfg(all(feature = "mpi", not(loom)))]
+pub mod mpi;
 #[cfg(not(loom))]
 mod operation;
 mod record;
@@ -31,13 +33,15 @@ mod sending;
 mod split;
 mod sync;
 #[cfg(not(loom))]
+mod transport;
+#[cfg(not(loom))]
 mod window;
 
 #[cfg(not(loom))]
 pub use {
     communicator::{Communicator, Source, Status, Tag},
     error::{Error, JoinError},
-    join::{environment, join, join_named, threads},
+    join::{environment, is_launched, join, join_named, threads},
     request::{ReceiveRequest, SendRequest},
     sys::elements::Element,
     wait::Waiting,

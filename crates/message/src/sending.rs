@@ -15,9 +15,9 @@
 //! message.
 
 use crate::error::Error;
-use crate::memory::RingWords;
 use crate::record::{Announcement, Header, Kind};
-use crate::ring::{Nonsense, Writer};
+use crate::ring::Nonsense;
+use crate::transport::Writer;
 
 /// The content of a message, which stays where it is.
 pub(crate) trait Payload {
@@ -55,7 +55,7 @@ pub(crate) enum Stage {
 pub(crate) struct Outgoing {
     /// The reader.
     rank: u32,
-    writer: Writer<RingWords>,
+    writer: Writer,
     longest: usize,
     /// The number of announced messages so far.
     announced: u64,
@@ -77,15 +77,15 @@ pub(crate) enum Answer {
 }
 
 impl Outgoing {
-    pub(crate) fn new(rank: u32, writer: Writer<RingWords>, longest: usize) -> Outgoing {
+    pub(crate) fn new(rank: u32, writer: Writer, longest: usize) -> Outgoing {
         Outgoing {
+            can_read: writer.is_local(),
             rank,
             writer,
             longest,
             announced: 0,
             withdrawn: 0,
             answers: Vec::new(),
-            can_read: true,
             is_to_ring: false,
         }
     }

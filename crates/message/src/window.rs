@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use sys::files;
+use sys::identity;
 use sys::shared_memory::{Mapping, View};
 use sys::unnamed::UnnamedFile;
 
@@ -42,17 +43,15 @@ impl Communicator {
     /// each chooses the length of its own part.
     ///
     /// # Errors
-    /// At all ranks, if one has no memory, or cannot open that of the others.
+    /// At all ranks, if one has no memory, or cannot open that of the others, or if they are not
+    /// all on one machine.
     pub fn window(&self, words: usize) -> Result<Window<'_>, Error> {
+        self.expect_one_machine()?;
         let own = create(words);
-        // The path, and zeros. All of it is zero if there is none.
-        let mut told = [0; LONGEST_PATH];
-        if let Ok(file) = &own {
-            let path = file.path().as_os_str().as_encoded_bytes();
-            told.iter_mut().zip(path).for_each(|(to, &byte)| *to = byte);
-        }
+        // No path if there is no memory.
+        let path = own.as_ref().map_or(&[][..], |file| file.path().as_os_str().as_encoded_bytes());
         let mut paths = vec![0; LONGEST_PATH * self.ranks() as usize];
-        self.all_gather(&told, &mut paths)?;
+        self.all_gather(&told(path), &mut paths)?;
         let open = |(path, &rank): (&[u8; LONGEST_PATH], &u32)| open(path).map_err(Error::system(rank));
         let opened = paths.as_chunks().0.iter().zip(self.members.iter()).map(open);
         let parts: Result<Vec<_>, _> = opened.collect();
@@ -67,6 +66,30 @@ impl Communicator {
             (Err(why), _) => Err(why),
         }
     }
+}
+
+impl Communicator {
+    /// A path names another file, or none, on another machine.
+    fn expect_one_machine(&self) -> Result<(), Error> {
+        let (boot, namespace) = (identity::boot(), identity::pid_namespace());
+        let machine = if boot.is_empty() { identity::machine() } else { boot };
+        let mut machines = vec![0; LONGEST_PATH * self.ranks() as usize];
+        self.all_gather(&told(format!("{namespace} {machine}").as_bytes()), &mut machines)?;
+        let machines = machines.as_chunks::<LONGEST_PATH>().0;
+        let elsewhere = machines.iter().zip(self.members.iter()).find(|(machine, _)| **machine != machines[0]);
+        elsewhere.map_or(Ok(()), |(_, &rank)| {
+            let first = self.members[0];
+            let why = format!("a window is for ranks on one machine, and this one is not on that of rank {first}");
+            Err(Error::System { rank, why })
+        })
+    }
+}
+
+/// A text, and zeros.
+fn told(text: &[u8]) -> [u8; LONGEST_PATH] {
+    let mut told = [0; LONGEST_PATH];
+    told.iter_mut().zip(text).for_each(|(to, &byte)| *to = byte);
+    told
 }
 
 fn create(words: usize) -> io::Result<UnnamedFile> {
