@@ -107,6 +107,26 @@ impl CLibrary {
         }
     }
 
+    /// Expects that a document quotes these examples, one for each language, and nothing else.
+    ///
+    /// # Panics
+    /// If it quotes something else in that language, or less than two pieces.
+    #[track_caller]
+    pub fn expect_quoted(&self, document: &str, examples: &[&str]) {
+        let document = read(&self.root().join(document));
+        for example in examples {
+            let language = example.rsplit('.').next().unwrap_or_default();
+            let example = read(&self.root().join(example));
+            let fence = format!("```{language}\n");
+            let quotes: Vec<&str> =
+                document.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect();
+            assert!(quotes.len() >= 2);
+            for quote in quotes {
+                assert!(example.contains(quote), "not in the example:\n{quote}");
+            }
+        }
+    }
+
     /// Compares the exported names with the functions of the header. Does nothing without `nm`.
     ///
     /// # Panics

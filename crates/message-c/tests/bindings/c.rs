@@ -1,12 +1,15 @@
 //! Programs in C and C++.
 
+use std::path::{Path, PathBuf};
+
+use message::{Tag, environment};
 use testing::c_library::{CProgram, Linked};
 use testing::{Child, tool};
 
 use crate::LIBRARY;
 
 /// The folder of a job's file, and a path in it.
-fn job() -> (tempfile::TempDir, std::path::PathBuf) {
+fn job() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("job");
     (folder, path)
@@ -44,14 +47,10 @@ fn the_header_is_one_of_cpp() {
     testing::run(compile.arg("-include").arg(header).arg("/dev/null")).expect_success();
 }
 
-/// Starts processes that join by a name. Each does what `part` says.
-fn start(program: &CProgram, path: &std::path::Path, ranks: u32, part: impl Fn(u32) -> &'static str) -> Vec<Child> {
-    let start = |rank: u32| {
-        let mut command = program.command();
-        command.arg(path).args([rank.to_string(), ranks.to_string(), part(rank).to_owned()]);
-        Child::start_piped(&mut command)
-    };
-    (0..ranks).map(start).collect()
+/// Starts a process that joins by a name, and does what `part` says.
+fn start(program: &CProgram, path: &Path, rank: u32, ranks: u32, part: &str) -> Child {
+    let mut command = program.command();
+    Child::start_piped(command.arg(path).args([&rank.to_string(), &ranks.to_string(), part]))
 }
 
 #[test]
@@ -59,7 +58,8 @@ fn processes_that_join_by_a_name_make_all_calls() {
     let Some(program) = LIBRARY.compile("tests/c/ranks.c", &["-std=c11"], Linked::Shared) else { return };
     for ranks in 1..=4 {
         let (folder, path) = job();
-        for mut rank in start(&program, &path, ranks, |_| "all") {
+        let started: Vec<_> = (0..ranks).map(|rank| start(&program, &path, rank, ranks, "all")).collect();
+        for mut rank in started {
             assert_eq!(rank.read_line(), "done");
             rank.wait().expect_success();
         }
@@ -68,20 +68,56 @@ fn processes_that_join_by_a_name_make_all_calls() {
 }
 
 #[test]
+fn ranks_find_their_job_in_the_environment() {
+    let Some(program) = LIBRARY.compile("tests/c/ranks.c", &["-std=c11"], Linked::Shared) else { return };
+    let file = message::memory::create(2).unwrap();
+    let start = |rank: u32| {
+        let mut command = program.command();
+        command.args(["", &rank.to_string(), "2", "all"]);
+        command.env(environment::RANK, rank.to_string()).env(environment::RANKS, "2");
+        Child::start_piped(command.env(environment::MESSAGES, file.path()))
+    };
+    for mut rank in [0, 1].map(start) {
+        assert_eq!(rank.read_line(), "done");
+        rank.wait().expect_success();
+    }
+}
+
+#[test]
+fn ranks_in_c_and_in_rust_are_one_job() {
+    let Some(program) = LIBRARY.compile("tests/c/ranks.c", &["-std=c11"], Linked::Shared) else { return };
+    let (_folder, path) = job();
+    let world = message::join_named(&path, 1, 2, message::Waiting::default()).unwrap();
+    let rank = start(&program, &path, 0, 2, "echo");
+    let mut words = [0_u64; 3];
+    world.send(0, u32::MAX, &[7_u64, 8, 9]).unwrap();
+    let status = world.receive(0, Tag::Any, &mut words).unwrap();
+    assert_eq!((words, status.tag, status.count), ([7, 8, 9], u32::MAX, 3));
+    world.barrier().unwrap();
+    drop(world);
+    rank.wait().expect_success();
+}
+
+#[test]
 fn the_others_have_an_error_when_a_rank_is_killed() {
     let Some(program) = LIBRARY.compile("tests/c/ranks.c", &["-std=c11"], Linked::Shared) else { return };
     let (_folder, path) = job();
-    let mut ranks = start(&program, &path, 3, |rank| if rank == 2 { "sleep" } else { "wait" });
+    let mut ranks = [(0, "wait"), (1, "wait"), (2, "sleep")].map(|(rank, part)| start(&program, &path, rank, 3, part));
     ranks.iter_mut().for_each(|rank| assert_eq!(rank.read_line(), "ready"));
-    let mut killed = ranks.pop().unwrap();
+    let [zero, one, mut killed] = ranks;
     let pid = killed.id();
     killed.process().kill().unwrap();
     killed.process().wait().unwrap();
-    for mut rank in ranks {
+    for mut rank in [zero, one] {
         let expected = format!("1 a rank has died: rank 2 has died (process {pid}), and the wait may have been for it");
         assert_eq!(rank.read_line(), expected);
         rank.wait().expect_success();
     }
+}
+
+#[test]
+fn the_guide_quotes_the_example() {
+    LIBRARY.expect_quoted("README.md", &["examples/integral.c"]);
 }
 
 #[test]

@@ -49,17 +49,7 @@ fn the_barrier_in_cpp_is_used_like_that_of_the_standard_library() {
 
 #[test]
 fn the_guide_quotes_the_examples() {
-    let guide = std::fs::read_to_string(LIBRARY.root().join("../../docs/c.md")).unwrap();
-    for language in ["c", "cpp"] {
-        let example = LIBRARY.root().join("examples/barrier").with_extension(language);
-        let example = std::fs::read_to_string(example).unwrap();
-        let fence = format!("```{language}\n");
-        let quotes: Vec<&str> = guide.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect();
-        assert!(quotes.len() >= 2);
-        for quote in quotes {
-            assert!(example.contains(quote), "not in the example:\n{quote}");
-        }
-    }
+    LIBRARY.expect_quoted("../../docs/c.md", &["examples/barrier.c", "examples/barrier.cpp"]);
 }
 
 #[test]

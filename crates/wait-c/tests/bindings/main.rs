@@ -1,6 +1,4 @@
 //! The library in C and C++: the header, and programs that are compiled with it.
-#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod c;
 
