@@ -34,6 +34,8 @@ pub enum Linked {
     Shared,
     /// With the static library.
     Static,
+    /// Without it, for a comparison.
+    Without,
 }
 
 /// A compiled program. Its file is removed when this is dropped.
@@ -91,6 +93,7 @@ impl CLibrary {
         match linked {
             Linked::Shared => compile.arg("-L").arg(self.folder()).arg(format!("-l{}", self.name)).arg("-lm"),
             Linked::Static => compile.arg(self.folder().join(format!("lib{}.a", self.name))).args(SYSTEM),
+            Linked::Without => &mut compile,
         };
         run(&mut compile).expect_success();
         Some(program)
