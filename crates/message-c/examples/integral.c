@@ -1,7 +1,7 @@
 /* Processes compute an integral together. Each has a part, and rank 0 prints the sum of all.
  *
- *     integral                         starts four ranks
- *     rowlock prun -n 4 ./integral     is a job that takes turns with others
+ *     ./integral                          starts four ranks
+ *     rowlock prun -n 4 -- ./integral     is a job that takes turns with others
  */
 
 #include <stdio.h>

@@ -82,9 +82,9 @@ enum rowlock_operation {
 // that one thread sends after another is received after it, if both go to the same rank with the
 // same tag.
 //
-// The child of a fork must not use the communicators, requests and windows of its parent, except
-// for freeing them, which has no effect on the parent's. It joins another job, or executes
-// another program.
+// The child of a fork must not use the communicators, requests and windows of its parent. If no
+// other thread of the parent was in a call of the library, it may free them, which has no effect
+// on the parent's. To take part, it joins another job.
 struct rowlock_communicator;
 
 // A receive that was posted: the next message that matches belongs to it.
