@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the library of the crate in whose folder this is, or a link to this, and installs its
 # libraries, headers and pkg-config file below PREFIX.
-# If DESTDIR is set, it precedes PREFIX in the paths of the installed files, but not in their content.
+# If DESTDIR is set, it precedes PREFIX in the paths of the installed files, but not in their
+# content.
 set -euo pipefail
 
 if [ $# -ne 1 ] || [[ $1 != /* ]]; then

@@ -1,14 +1,14 @@
-/* Messages between the ranks of a job on one machine. A rank that waits does so by a rule: it spins, yields
- * or blocks, depending on the load.
+/* Messages between the ranks of a job on one machine. A rank that waits does so by a rule: it spins,
+ * yields or blocks, depending on the load.
  *
- * Functions return 0 or an error number of <errno.h>. rowlock_message_strerror() describes the number, and
- * rowlock_message_error_text() the failed call, with the rank that it is about. A function stores values in
- * its output arguments only if it returns 0, unless its comment says otherwise. An argument that is a pointer
- * is NULL or valid during the call, and a text ends with a null character. A buffer without bytes may be
- * NULL.
+ * Functions return 0 or an error number of <errno.h>. rowlock_message_strerror() describes the number,
+ * and rowlock_message_error_text() the failed call, with the rank that it is about. A function stores
+ * values in its output arguments only if it returns 0, unless its comment says otherwise. An argument
+ * that is a pointer is NULL or valid during the call, and a text ends with a null character. A buffer
+ * without bytes may be NULL.
  *
- * A function that ends a handle takes the address of the handle and stores NULL there, so that using it again
- * is an error. Any thread may use any handle, but no thread may use one that another thread ends.
+ * A function that ends a handle takes the address of the handle and stores NULL there, so that using it
+ * again is an error. Any thread may use any handle, but no thread may use one that another thread ends.
  *
  * A rule is a text as listed by the command `rowlock policies`: "adaptive" (the meaning of NULL),
  * "always-block", "2cs+", "44 us" and others.
@@ -289,8 +289,8 @@ int rowlock_send_request_test(const struct rowlock_send_request *request);
 int rowlock_send_request_wait(struct rowlock_send_request **request);
 
 // Frees a request without waiting, and stores NULL in `*request`. NULL is allowed for both. The
-// message is sent nevertheless. But if the rank leaves the job before a long one has been read, the
-// receiver gets an error instead.
+// message is sent nevertheless. But if the rank leaves the job before a long one has been read,
+// the receiver gets an error instead.
 void rowlock_send_request_free(struct rowlock_send_request **request);
 
 // Posts a receive: the next message that matches belongs to the request. Its buffer is given by
@@ -339,8 +339,8 @@ int rowlock_communicator_broadcast(const struct rowlock_communicator *communicat
                                    void *values,
                                    size_t bytes);
 
-// Divides the values of the rank `root`, `bytes` for each rank, among all ranks in their order. Only
-// the root needs values; at the others they may be NULL. The buffers must not overlap.
+// Divides the values of the rank `root`, `bytes` for each rank, among all ranks in their order.
+// Only the root needs values; at the others they may be NULL. The buffers must not overlap.
 //
 // Returns as `rowlock_communicator_barrier`.
 int rowlock_communicator_scatter(const struct rowlock_communicator *communicator,
@@ -349,8 +349,9 @@ int rowlock_communicator_scatter(const struct rowlock_communicator *communicator
                                  void *part,
                                  size_t bytes);
 
-// Collects the parts of all ranks, `bytes` of each, at the rank `root`, in the order of ranks. Only
-// the root needs room for all; at the others, `values` may be NULL. The buffers must not overlap.
+// Collects the parts of all ranks, `bytes` of each, at the rank `root`, in the order of ranks.
+// Only the root needs room for all; at the others, `values` may be NULL. The buffers must not
+// overlap.
 //
 // Returns as `rowlock_communicator_barrier`.
 int rowlock_communicator_gather(const struct rowlock_communicator *communicator,
@@ -378,8 +379,8 @@ int rowlock_communicator_all_to_all(const struct rowlock_communicator *communica
 
 // Combines `count` values of this type (`enum rowlock_type`) of all ranks, place by place, by this
 // operation (`enum rowlock_operation`). The results are in `values` at the rank `root`; at the
-// others, it has partial results. The order in which values are combined depends only on the number
-// of ranks.
+// others, it has partial results. The order in which values are combined depends only on the
+// number of ranks.
 //
 // Returns as `rowlock_communicator_barrier`.
 int rowlock_communicator_reduce(const struct rowlock_communicator *communicator,
@@ -426,8 +427,8 @@ int rowlock_window_put(const struct rowlock_window *window,
                        const uint64_t *words,
                        size_t count);
 
-// Reads `count` words from the memory of a rank, from this place on, counted in words. `words` must
-// be outside of the window.
+// Reads `count` words from the memory of a rank, from this place on, counted in words. `words`
+// must be outside of the window.
 //
 // Returns 0, EINVAL, or ERANGE if they are not within its memory.
 int rowlock_window_get(const struct rowlock_window *window, int rank, size_t place, uint64_t *words, size_t count);

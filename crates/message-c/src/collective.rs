@@ -46,8 +46,8 @@ pub unsafe extern "C" fn rowlock_communicator_broadcast(
     })
 }
 
-/// Divides the values of the rank `root`, `bytes` for each rank, among all ranks in their order. Only
-/// the root needs values; at the others they may be NULL. The buffers must not overlap.
+/// Divides the values of the rank `root`, `bytes` for each rank, among all ranks in their order.
+/// Only the root needs values; at the others they may be NULL. The buffers must not overlap.
 ///
 /// Returns as `rowlock_communicator_barrier`.
 ///
@@ -74,8 +74,9 @@ pub unsafe extern "C" fn rowlock_communicator_scatter(
     })
 }
 
-/// Collects the parts of all ranks, `bytes` of each, at the rank `root`, in the order of ranks. Only
-/// the root needs room for all; at the others, `values` may be NULL. The buffers must not overlap.
+/// Collects the parts of all ranks, `bytes` of each, at the rank `root`, in the order of ranks.
+/// Only the root needs room for all; at the others, `values` may be NULL. The buffers must not
+/// overlap.
 ///
 /// Returns as `rowlock_communicator_barrier`.
 ///
@@ -134,8 +135,8 @@ pub unsafe extern "C" fn rowlock_communicator_all_gather(
 /// Returns as `rowlock_communicator_barrier`.
 ///
 /// # Safety
-/// `parts` and `received` are null or point to so many bytes for each rank. The former do not change
-/// during the call, and nothing else uses the latter.
+/// `parts` and `received` are null or point to so many bytes for each rank. The former do not
+/// change during the call, and nothing else uses the latter.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_communicator_all_to_all(
     communicator: Option<&Communicator>,
@@ -156,8 +157,8 @@ pub unsafe extern "C" fn rowlock_communicator_all_to_all(
 
 /// Combines `count` values of this type (`enum rowlock_type`) of all ranks, place by place, by this
 /// operation (`enum rowlock_operation`). The results are in `values` at the rank `root`; at the
-/// others, it has partial results. The order in which values are combined depends only on the number
-/// of ranks.
+/// others, it has partial results. The order in which values are combined depends only on the
+/// number of ranks.
 ///
 /// Returns as `rowlock_communicator_barrier`.
 ///

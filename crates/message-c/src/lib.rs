@@ -4,10 +4,11 @@
 //! comments. So the comments of exported items are written for C programmers, except for the
 //! sections about safety, which the header does not have. The guide is the README.
 //!
-//! A mirror of the Rust interface with these differences. Messages are bytes; only a reduction needs
-//! to know a type. Ranks and tags are signed, so that negative ones are found. A call that ends a
-//! handle takes its address and stores NULL there, because a second use is then an error and not a
-//! use of free memory. Requests and windows keep their communicator alive (see the module `lent`).
+//! A mirror of the Rust interface with these differences. Messages are bytes; only a reduction
+//! needs to know a type. Ranks and tags are signed, so that negative ones are found. A call that
+//! ends a handle takes its address and stores NULL there, because a second use is then an error and
+//! not a use of free memory. Requests and windows keep their communicator alive (see the module
+//! `lent`).
 //!
 //! Pointers are as in `c-abi`. A panic aborts the program, since these functions do not unwind.
 #![allow(unsafe_code)] // Linker names, C's memory, and borrows that C cannot express.

@@ -72,8 +72,8 @@ pub extern "C" fn rowlock_send_request_wait(request: Option<&mut Option<Box<Send
 }
 
 /// Frees a request without waiting, and stores NULL in `*request`. NULL is allowed for both. The
-/// message is sent nevertheless. But if the rank leaves the job before a long one has been read, the
-/// receiver gets an error instead.
+/// message is sent nevertheless. But if the rank leaves the job before a long one has been read,
+/// the receiver gets an error instead.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_send_request_free(request: Option<&mut Option<Box<SendRequest>>>) {
     drop(ended(request));

@@ -94,8 +94,8 @@ pub unsafe extern "C" fn rowlock_window_put(
     })
 }
 
-/// Reads `count` words from the memory of a rank, from this place on, counted in words. `words` must
-/// be outside of the window.
+/// Reads `count` words from the memory of a rank, from this place on, counted in words. `words`
+/// must be outside of the window.
 ///
 /// Returns 0, EINVAL, or ERANGE if they are not within its memory.
 ///
