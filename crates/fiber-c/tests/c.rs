@@ -9,16 +9,12 @@
 mod library;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 
-use testing::{command, run, tool};
+use library::LIBRARY;
+use testing::{c_library, command, run, tool};
 
 const SIGABRT: i32 = 6;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Runs a command to its end, and returns its output.
 #[track_caller]
@@ -39,27 +35,15 @@ enum Linked {
 /// Compiles a program without warnings, and calls a function with the command that runs it. Does
 /// nothing without a compiler.
 fn with_program(source: &str, linked: Linked, then: impl FnOnce(&mut Command)) {
-    let Some(compiler) = tool("CC", "cc") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("program");
-    let libraries = library::folder();
-    let mut compile = command(compiler);
-    compile.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-frounding-math", "-pthread", "-o"]);
-    compile.arg(&program);
-    match linked {
-        Linked::Shared | Linked::Static => compile.arg("-std=c11"),
-        Linked::Ported => compile.args(["-include", "my_pthread_port.h"]),
-        Linked::Native => &mut compile,
+    let (flags, linked): (&[&str], _) = match linked {
+        Linked::Shared => (&["-std=c11"], c_library::Linked::Shared),
+        Linked::Static => (&["-std=c11"], c_library::Linked::Static),
+        Linked::Ported => (&["-include", "my_pthread_port.h"], c_library::Linked::Shared),
+        Linked::Native => (&[], c_library::Linked::Without),
     };
-    compile.arg(root().join(source)).arg("-I").arg(library::include());
-    match linked {
-        Linked::Shared | Linked::Ported => compile.arg("-L").arg(libraries).args(["-lmy_pthread", "-lm"]),
-        Linked::Static => compile.arg(libraries.join("libmy_pthread.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
-        Linked::Native => &mut compile,
-    };
-    passes(&mut compile);
-    // The C library overwrites freed memory, so that using it shows.
-    then(command(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165"));
+    if let Some(program) = LIBRARY.compile(source, &[&["-frounding-math"], flags].concat(), linked) {
+        then(&mut program.command());
+    }
 }
 
 /// Runs a program for POSIX threads, with the C library and with this one. Both must print this.
@@ -72,9 +56,9 @@ fn prints_with_either_library(source: &str, output: &str) {
 #[test]
 fn the_headers_contain_exactly_the_exported_functions() {
     let Some(nm) = tool("NM", "nm") else { return };
-    let header = |name| std::fs::read_to_string(library::include().join(name)).unwrap();
+    let header = |name| std::fs::read_to_string(LIBRARY.include().join(name)).unwrap();
     let symbols =
-        passes(command(nm).args(["--dynamic", "--defined-only"]).arg(library::folder().join("libmy_pthread.so")));
+        passes(command(nm).args(["--dynamic", "--defined-only"]).arg(LIBRARY.folder().join("libmy_pthread.so")));
     let exported: BTreeSet<&str> = symbols.split_whitespace().filter(|name| name.starts_with("my_")).collect();
     let (declarations, port) = (header("my_pthread.h"), header("my_pthread_port.h"));
     let calls = |line: &str| Some(line[..line.find('(')?].rsplit([' ', '*']).next()?.to_owned());

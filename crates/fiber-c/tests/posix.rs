@@ -15,6 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use library::LIBRARY;
 use testing::posix::{build, cases, name, outcome};
 
 /// Cases that fail, and why that is documented behaviour.
@@ -40,7 +41,7 @@ const PASSED: &str = "exit status: 0";
 #[test]
 #[ignore = "needs the suite; `./check --full` runs it"]
 fn the_open_posix_test_suite_passes_with_user_level_threads() {
-    let header = std::fs::read_to_string(library::include().join("my_pthread_port.h")).unwrap();
+    let header = std::fs::read_to_string(LIBRARY.include().join("my_pthread_port.h")).unwrap();
     let is_ported = |function: &str| header.contains(&format!("#define {function} my_"));
     let poisoned = header.lines().filter_map(|line| line.strip_prefix("#pragma GCC poison "));
     let poisoned: Vec<&str> = poisoned.flat_map(str::split_whitespace).collect();
@@ -83,7 +84,7 @@ fn source(case: &Path) -> String {
 
 /// How a case ends with this library.
 fn ported(case: &Path, folder: &Path) -> String {
-    let (include, libraries) = (library::include(), library::folder());
+    let (include, libraries) = (LIBRARY.include(), LIBRARY.folder());
     let header = ["-include".as_ref(), "my_pthread_port.h".as_ref(), "-I".as_ref(), include.as_os_str()];
     let linked: [&OsStr; 3] = ["-L".as_ref(), libraries.as_os_str(), "-lmy_pthread".as_ref()];
     let program = build(case, &folder.join("ported"), &[&header[..], &linked].concat());

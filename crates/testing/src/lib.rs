@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot continue has failed")]
 
+pub mod c_library;
 pub mod child;
 pub mod family;
 pub mod faults;

@@ -1,70 +1,14 @@
-//! Conversion of C arguments to Rust values.
+//! Guards and deadlines, which only this library has.
 
-use std::ffi::{CStr, c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_int;
 use std::time::Duration;
 
+use c_abi::{Failure, given, status};
 use rustix::time::{ClockId, clock_gettime};
-use wait::Waiting;
-
-use crate::failure::{Failure, status};
-
-/// An output argument of a function.
-pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
-
-/// Rejects a null argument.
-pub(crate) fn given<T>(argument: Option<T>, name: &str) -> Result<T, Failure> {
-    argument.ok_or_else(|| Failure::null(name))
-}
-
-/// Writes a value to an output argument, unless that is null.
-pub(crate) fn write<T>(out: Out<'_, T>, value: T) {
-    if let Some(out) = out {
-        out.write(value);
-    }
-}
-
-/// Writes the result of a call to an output argument, unless that is null.
-pub(crate) fn store<T>(out: Out<'_, T>, call: impl FnOnce() -> Result<T, Failure>) -> c_int {
-    status(|| call().map(|value| write(out, value)))
-}
 
 /// Forgets the guard that a call returns, since C cannot store it.
 pub(crate) fn acquire<G>(call: impl FnOnce() -> Result<G, Failure>) -> c_int {
     status(|| call().map(std::mem::forget))
-}
-
-/// Creates an object, whose threads wait by this rule, behind a handle. If that fails, the handle
-/// is null.
-///
-/// # Safety
-/// See [`waiting`].
-pub(crate) unsafe fn create<T>(
-    out: Out<'_, Option<Box<T>>>,
-    name: &str,
-    rule: *const c_char,
-    make: impl FnOnce(Waiting) -> Result<T, Failure>,
-) -> c_int {
-    status(|| {
-        let out = out.map(|out| out.write(None));
-        // SAFETY: the caller guarantees it.
-        let made = make(unsafe { waiting(rule) }?)?;
-        *given(out, name)? = Some(Box::new(made));
-        Ok(())
-    })
-}
-
-/// How to wait by the rule in this text. Null is the adaptive rule.
-///
-/// # Safety
-/// The pointer is null or points to a null-terminated text.
-unsafe fn waiting(rule: *const c_char) -> Result<Waiting, Failure> {
-    if rule.is_null() {
-        return Ok(Waiting::ADAPTIVE);
-    }
-    // SAFETY: the caller guarantees it.
-    let text = unsafe { CStr::from_ptr(rule) }.to_string_lossy();
-    text.parse().map(Waiting::by).map_err(Failure::invalid)
 }
 
 /// The time until `CLOCK_MONOTONIC` reaches a deadline.

@@ -5,12 +5,11 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
+use c_abi::{Failure, Out, Statistics, create_by_rule, given, status, write, write_statistics};
 use wait::thread_slots::{ThreadSlot, ThreadSlots};
 use wait::{Arrival, Deadline, Party};
 
-use crate::argument::{self, Out, create, given, write};
-use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, write_statistics};
+use crate::argument;
 
 /// The maximum number of parties of a barrier.
 pub const ROWLOCK_BARRIER_MAX_PARTIES: u32 = 1_048_576;
@@ -166,7 +165,7 @@ pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
 ) -> c_int {
     let completion = Completion { function: completion, argument };
     // SAFETY: the caller guarantees it.
-    unsafe { create(barrier, "barrier", rule, |waiting| Barrier::new(parties, waiting, completion)) }
+    unsafe { create_by_rule(barrier, "barrier", rule, |waiting| Barrier::new(parties, waiting, completion)) }
 }
 
 /// Frees a barrier that no thread will use any more. Threads that it has released may still be

@@ -4,12 +4,11 @@ use std::ffi::{c_char, c_int};
 use std::mem::{self, MaybeUninit};
 use std::time::Duration;
 
+use c_abi::{Failure, Statistics, create_by_rule, given, status, write_statistics};
 use wait::TimedOut;
 
-use crate::argument::{self, acquire, create, given};
-use crate::failure::{Failure, status};
+use crate::argument::{self, acquire};
 use crate::mutex::Mutex;
-use crate::statistics::{Statistics, write_statistics};
 
 /// A condition variable: threads that hold a mutex wait until they are notified of a change.
 ///
@@ -28,7 +27,7 @@ pub unsafe extern "C" fn rowlock_condvar_create(
     rule: *const c_char,
 ) -> c_int {
     // SAFETY: the caller guarantees it.
-    unsafe { create(condvar, "condvar", rule, |waiting| Ok(Condvar(wait::Condvar::with(waiting)))) }
+    unsafe { create_by_rule(condvar, "condvar", rule, |waiting| Ok(Condvar(wait::Condvar::with(waiting)))) }
 }
 
 /// Frees a condition variable that no thread uses any more: all calls have returned. NULL is

@@ -4,11 +4,10 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use c_abi::{Failure, Statistics, create_by_rule, given, status, store, write_statistics};
 use wait::Reset;
 
-use crate::argument::{self, create, given, store};
-use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, write_statistics};
+use crate::argument;
 
 /// An event, at which threads wait until it is set.
 pub struct Event(wait::Event);
@@ -29,7 +28,7 @@ pub unsafe extern "C" fn rowlock_event_create(
 ) -> c_int {
     let reset = if manual_reset { Reset::Manual } else { Reset::Auto };
     // SAFETY: the caller guarantees it.
-    unsafe { create(event, "event", rule, |waiting| Ok(Event(wait::Event::with(reset, waiting)))) }
+    unsafe { create_by_rule(event, "event", rule, |waiting| Ok(Event(wait::Event::with(reset, waiting)))) }
 }
 
 /// Frees an event that no thread uses any more: all calls have returned. NULL is allowed.

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::argument::{self, create, given, store};
-use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, write_statistics};
+use c_abi::{Failure, Statistics, create_by_rule, given, status, store, write_statistics};
+
+use crate::argument;
 
 /// A latch, at which threads wait until it has been counted down to zero. Then it is open, and all
 /// threads pass.
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn rowlock_latch_create(
     rule: *const c_char,
 ) -> c_int {
     // SAFETY: the caller guarantees it.
-    unsafe { create(latch, "latch", rule, |waiting| Ok(Latch(wait::Latch::with(count, waiting)))) }
+    unsafe { create_by_rule(latch, "latch", rule, |waiting| Ok(Latch(wait::Latch::with(count, waiting)))) }
 }
 
 /// Frees a latch that no thread uses any more: all calls have returned. NULL is allowed.

@@ -20,5 +20,4 @@ mod latch;
 mod mutex;
 mod rwlock;
 mod semaphore;
-mod statistics;
 mod word;

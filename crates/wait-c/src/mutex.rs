@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use c_abi::{Failure, Statistics, create_by_rule, given, status, write_statistics};
 use wait::MutexGuard;
 
-use crate::argument::{self, acquire, create, given};
-use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, write_statistics};
+use crate::argument::{self, acquire};
+use crate::failure::not_held;
 
 /// A mutex, held by one thread at a time. All that a thread did while it held the mutex is visible
 /// to later holders.
@@ -21,7 +21,7 @@ impl Mutex {
     /// If a thread holds the mutex, it is the calling thread.
     pub(crate) unsafe fn resume(&self) -> Result<MutexGuard<'_, ()>, Failure> {
         // SAFETY: the caller guarantees it. All guards are forgotten.
-        unsafe { self.0.resume() }.ok_or_else(|| Failure::not_held("mutex"))
+        unsafe { self.0.resume() }.ok_or_else(|| not_held("mutex"))
     }
 }
 
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn rowlock_mutex_create(
     rule: *const c_char,
 ) -> c_int {
     // SAFETY: the caller guarantees it.
-    unsafe { create(mutex, "mutex", rule, |waiting| Ok(Mutex(wait::Mutex::with((), waiting)))) }
+    unsafe { create_by_rule(mutex, "mutex", rule, |waiting| Ok(Mutex(wait::Mutex::with((), waiting)))) }
 }
 
 /// Frees a mutex that no thread holds or waits for. NULL is allowed.

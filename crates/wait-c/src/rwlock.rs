@@ -4,9 +4,10 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::argument::{self, acquire, create, given};
-use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, write_statistics};
+use c_abi::{Failure, Statistics, create_by_rule, given, status, write_statistics};
+
+use crate::argument::{self, acquire};
+use crate::failure::not_held;
 
 /// A reader-writer lock, held by many threads as readers or by one as a writer.
 pub struct RwLock(wait::RwLock<()>);
@@ -23,7 +24,7 @@ pub unsafe extern "C" fn rowlock_rwlock_create(
     rule: *const c_char,
 ) -> c_int {
     // SAFETY: the caller guarantees it.
-    unsafe { create(rwlock, "rwlock", rule, |waiting| Ok(RwLock(wait::RwLock::with((), waiting)))) }
+    unsafe { create_by_rule(rwlock, "rwlock", rule, |waiting| Ok(RwLock(wait::RwLock::with((), waiting)))) }
 }
 
 /// Frees a lock that no thread holds or waits for. NULL is allowed.
@@ -74,7 +75,7 @@ pub extern "C" fn rowlock_rwlock_rdlock_timeout(rwlock: Option<&RwLock>, nanosec
 pub unsafe extern "C" fn rowlock_rwlock_rdunlock(rwlock: Option<&RwLock>) -> c_int {
     // SAFETY: the caller guarantees it. All guards are forgotten.
     let unlock = |lock: &RwLock| unsafe { lock.0.resume_read() }.map(drop);
-    status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| Failure::not_held("rwlock")))
+    status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| not_held("rwlock")))
 }
 
 /// Waits until the calling thread holds the lock as a writer. Waits forever if it holds the lock
@@ -120,7 +121,7 @@ pub extern "C" fn rowlock_rwlock_wrlock_timeout(rwlock: Option<&RwLock>, nanosec
 pub unsafe extern "C" fn rowlock_rwlock_wrunlock(rwlock: Option<&RwLock>) -> c_int {
     // SAFETY: the caller guarantees it. All guards are forgotten.
     let unlock = |lock: &RwLock| unsafe { lock.0.resume_write() }.map(drop);
-    status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| Failure::not_held("rwlock")))
+    status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| not_held("rwlock")))
 }
 
 /// Stores the counts of all waits so far in `*statistics`.

@@ -4,9 +4,10 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::argument::{self, create, given, store};
-use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, write_statistics};
+use c_abi::{Failure, Statistics, create_by_rule, given, status, store, write_statistics};
+
+use crate::argument;
+use crate::failure::overflow;
 
 /// A number of permits, which threads acquire and release. A function that changes the number
 /// returns the result of that same atomic step.
@@ -25,7 +26,9 @@ pub unsafe extern "C" fn rowlock_semaphore_create(
     rule: *const c_char,
 ) -> c_int {
     // SAFETY: the caller guarantees it.
-    unsafe { create(semaphore, "semaphore", rule, |waiting| Ok(Semaphore(wait::Semaphore::with(permits, waiting)))) }
+    unsafe {
+        create_by_rule(semaphore, "semaphore", rule, |waiting| Ok(Semaphore(wait::Semaphore::with(permits, waiting))))
+    }
 }
 
 /// Frees a semaphore that no thread uses any more: all calls have returned. NULL is allowed.
@@ -93,7 +96,7 @@ pub extern "C" fn rowlock_semaphore_up_by(
     more: u32,
     permits: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    store(permits, || given(semaphore, "semaphore")?.0.up_by(more).map_err(Failure::overflow))
+    store(permits, || given(semaphore, "semaphore")?.0.up_by(more).map_err(overflow))
 }
 
 /// Stores the current number of permits in `*permits`. It may be out of date immediately.

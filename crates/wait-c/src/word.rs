@@ -5,10 +5,10 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use c_abi::{Failure, status, store};
 use wait::{Waiting, word};
 
-use crate::argument::{self, store};
-use crate::failure::{Failure, status};
+use crate::argument;
 
 /// The word behind the pointer, for the duration of the call.
 ///

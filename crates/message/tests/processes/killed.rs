@@ -18,7 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     idle.chain(busy).collect()
 }
 
-fn expect_lost(mut rank: Rank, lost: u32, pid: u32) {
+pub(crate) fn expect_lost(mut rank: Rank, lost: u32, pid: u32) {
     let line = loop {
         match rank.read_line() {
             line if line == "ready" => {}

@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
+mod forked;
 mod killed;
 mod memory;
 mod named;
@@ -22,7 +23,7 @@ fn main() {
         trial("messages_of_processes_arrive", messages),
         trial("messages_arrive_where_no_process_may_read_the_memory_of_another", unreadable),
     ];
-    let trials = [messages, killed::trials(), memory::trials(), named::trials()];
+    let trials = [messages, forked::trials(), killed::trials(), memory::trials(), named::trials()];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit();
 }
 

@@ -8,7 +8,7 @@ use sys::unnamed::UnnamedFile;
 use testing::Child;
 use wait::Waiting;
 
-use crate::traffic;
+use crate::{forked, traffic};
 
 /// The variable that says what a rank does.
 pub(crate) const PART: &str = "ROWLOCK_TEST_PART";
@@ -75,14 +75,14 @@ pub(crate) fn start_in(file: UnnamedFile, ranks: u32, part: impl Fn(u32) -> Stri
     (file, ranks)
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").unwrap();
     out.flush().unwrap();
 }
 
 /// Waits for a line of the test. Exits if the test has ended.
-fn listen() {
+pub(crate) fn listen() {
     let mut line = String::new();
     if std::io::stdin().lock().read_line(&mut line).unwrap() == 0 {
         std::process::exit(0);
@@ -116,6 +116,8 @@ fn act(world: &Communicator, part: &str) {
     let mut value = [0_u8];
     let result = match part {
         "exchange" => return traffic::exchange(world, 1, 2_000),
+        "fork" => return forked::fork(world),
+        "fork-and-sleep" => return forked::fork_and_sleep(),
         // Ranks that go on until another one has died.
         "receive" | "receive-spinning" => world.receive(ranks - 1, 0, &mut value).map(drop),
         "receive-any" => world.receive(Source::Any, Tag::Any, &mut value).map(drop),

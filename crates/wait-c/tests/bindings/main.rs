@@ -1,6 +1,24 @@
-//! The integration tests of `wait-c`, in one program.
-#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue has failed")]
+//! The library in C and C++: the header, and programs that are compiled with it.
 
 mod c;
-mod header;
+
+use testing::c_library::CLibrary;
+
+static LIBRARY: CLibrary =
+    CLibrary::new("rowlock-wait-c", "rowlock_wait", env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"));
+
+#[test]
+fn the_header_is_generated_from_the_sources() {
+    LIBRARY.expect_generated_header(&[
+        "src/failure.rs",
+        "../c-abi/src/statistics.rs",
+        "src/barrier.rs",
+        "src/mutex.rs",
+        "src/condvar.rs",
+        "src/rwlock.rs",
+        "src/semaphore.rs",
+        "src/event.rs",
+        "src/latch.rs",
+        "src/word.rs",
+    ]);
+}

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 
 /// Counts of the waits at an object so far. An unfinished wait counts as a wait, but its other
 /// counts are added at its end.
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Statistics {
     /// At a barrier the number of arrivals. Elsewhere the number of waits that did not succeed
@@ -30,7 +31,10 @@ pub struct Statistics {
 }
 
 /// Stores the statistics of an object in an output argument.
-pub(crate) fn write_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
+///
+/// # Errors
+/// EINVAL if the argument is null.
+pub fn write_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
     given(out, "statistics")?.write(Statistics {
         waits: statistics.waits,
         spins: statistics.spins,
