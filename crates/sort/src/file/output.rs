@@ -1,15 +1,19 @@
 //! The output of a sort. A file appears only when it is complete and flushed.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use sys::files::{self, Replacement};
+use sys::unnamed;
 
 use super::folder::Folder;
 use super::uncached::Uncached;
 use crate::error::SortError;
+use crate::ranks::Ranks;
 
 /// The output of a sort. An unfinished file leaves no trace.
 pub struct Output {
@@ -26,8 +30,12 @@ enum Target {
 struct OutputFile {
     folder: Folder,
     file: Uncached,
-    replacement: Replacement,
+    /// `None` if another rank has created the file, and will give it its name.
+    replacement: Option<Replacement>,
 }
+
+/// Longer than the path of an open file of a process.
+const LONGEST_PATH: usize = 64;
 
 impl Output {
     /// Creates a file that replaces the target when it is finished, and not before. The new file
@@ -47,6 +55,31 @@ impl Output {
             files::Target::Stream(stream) => Ok(Target::stream(stream)),
         });
         Ok(Output { target: target.map_err(SortError::write(&name))?, name })
+    }
+
+    /// Creates a file of which all ranks write their parts. The first rank creates it and finishes
+    /// it, as [`Output::create`] describes.
+    ///
+    /// # Errors
+    /// As [`Output::create`], and if the target is no file or cannot be opened by other ranks.
+    pub(crate) fn create_by(ranks: Ranks<'_>, path: &Path) -> Result<Output, SortError> {
+        let name = path.display().to_string();
+        if ranks.is_first() {
+            let output = Output::create(path)?;
+            let Target::File(file) = &output.target else {
+                let said = format!("{name}: several ranks can write only a file, and each writes its part");
+                return Err(SortError::Unsupported(said));
+            };
+            let mut told = [0; LONGEST_PATH];
+            let path = unnamed::path_of(&file.file.file).map_err(SortError::write(&name))?;
+            told.iter_mut().zip(path.as_os_str().as_bytes()).for_each(|(to, &byte)| *to = byte);
+            ranks.value_of_first(told)?;
+            return Ok(output);
+        }
+        let told = ranks.value_of_first([0; LONGEST_PATH])?;
+        let opened = OsStr::from_bytes(told.split(|&byte| byte == 0).next().unwrap_or_default());
+        let file = OutputFile::of_other_rank(Path::new(opened), path).map_err(SortError::write(&name))?;
+        Ok(Output { name, target: Target::File(Box::new(file)) })
     }
 
     /// Opens the standard output.
@@ -141,13 +174,20 @@ impl Output {
 impl OutputFile {
     fn new(replacement: Replacement) -> io::Result<OutputFile> {
         let file = Uncached::new(replacement.file().try_clone()?);
-        Ok(OutputFile { folder: Folder::new(replacement.folder().clone()), file, replacement })
+        Ok(OutputFile { folder: Folder::new(replacement.folder().clone()), file, replacement: Some(replacement) })
+    }
+
+    /// The file that another rank has created, by its path there.
+    fn of_other_rank(opened: &Path, target: &Path) -> io::Result<OutputFile> {
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = Folder::new(files::Folder::open(folder)?);
+        Ok(OutputFile { folder, file: Uncached::new(files::open_existing(opened)?), replacement: None })
     }
 
     fn finish(self, length: u64) -> io::Result<()> {
         self.file.file.set_len(length)?;
         self.file.sync().map_err(|why| self.folder.explain(why))?;
-        self.replacement.finish()
+        self.replacement.map_or(Ok(()), Replacement::finish)
     }
 }
 

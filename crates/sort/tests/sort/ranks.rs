@@ -1,0 +1,146 @@
+//! Several ranks, here threads, have the same output as one process.
+
+use std::fs;
+use std::path::Path;
+
+use message::{Communicator, Waiting, threads};
+use pipeline::Canceller;
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rowlock_sort::{Algorithm, Format, Key, Order, Outcome, Sort, SortError, Variant};
+
+use crate::columnsort::{Case, VARIANTS, bytes_at, random};
+
+/// Runs a function in each rank, with its number. A rank leaves when the function returns.
+fn in_ranks<T: Send>(ranks: u32, function: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
+    let function = &function;
+    std::thread::scope(|scope| {
+        let ranks = threads(ranks, Waiting::ADAPTIVE).unwrap();
+        let running: Vec<_> = ranks.into_iter().map(|world| scope.spawn(move || function(&world))).collect();
+        running.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+/// Sorts a file in a folder by so many ranks. There must be no other files then.
+fn sort(folder: &Path, sort: &Sort, ranks: u32) -> Vec<Result<Outcome, SortError>> {
+    let sort = Sort { temporary: folder.to_owned(), ..sort.clone() };
+    let (from, to) = (folder.join("records"), folder.join("sorted"));
+    let done = in_ranks(ranks, |world| sort.run_as_rank(world, &from, &to, &Canceller::new()));
+    let left = fs::read_dir(folder).unwrap().count();
+    assert_eq!(left, 1 + usize::from(to.exists()), "temporary files remain");
+    done
+}
+
+fn check(case: &Case, variant: Variant, ranks: u32) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("records"), &case.records).unwrap();
+    let done = sort(folder.path(), &Sort { verifies: true, ..case.sort_by(variant, ranks.into()) }, ranks);
+    let what = format!("{}: {variant:?}, {ranks} ranks", case.what);
+    for outcome in done {
+        let outcome = outcome.unwrap_or_else(|why| panic!("{what}: {why}"));
+        assert_eq!((outcome.bytes, outcome.written), (case.records.len() as u64, outcome.records), "{what}");
+        assert_eq!(outcome.runs % u64::from(ranks), 0, "{what}");
+    }
+    assert!(fs::read(folder.path().join("sorted")).unwrap() == case.expected(), "{what}");
+}
+
+#[test]
+fn any_records_are_sorted_as_by_one_process() {
+    testing::for_each_seed(1, |seed| {
+        let mut source = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for number in 0..24 {
+            let size = 2 + (source.next_u32() % 40) as usize;
+            let count = match number % 6 {
+                0 => source.next_u32() % 5,
+                1 => source.next_u32() % 300,
+                _ => source.next_u32() % 9000,
+            } as usize;
+            let key = 1 + source.next_u32() as usize % (size - 1).min(16);
+            let most = [0, 1, 20, u8::MAX][source.next_u32() as usize % 4];
+            let records = random(&mut source, count, size, key, most);
+            let memory = 100 + u64::from(source.next_u32() % 300);
+            let what = format!("case {number}: {count} records of {size}, keys of {key} up to {most}, {memory} %");
+            let case = Case { what, size, keys: vec![bytes_at(0, key)], records, memory, is_unique: false };
+            check(&case, VARIANTS[source.next_u32() as usize % 2], 1 + source.next_u32() % 4);
+        }
+    });
+}
+
+#[test]
+fn parts_of_the_output_meet_anywhere_in_a_page() {
+    let mut source = Xoshiro256PlusPlus::seed_from_u64(2);
+    // The end is in the part of each rank, and near the places where parts meet.
+    for count in [0, 1, 3, 4091, 4096, 4097, 6144, 8192, 12_287, 12_288, 12_291, 16_384, 20_480, 32_768] {
+        let records = random(&mut source, count, 1, 1, u8::MAX);
+        let case =
+            Case { what: format!("{count}"), size: 1, keys: vec![Key::WHOLE], records, memory: 100, is_unique: false };
+        check(&case, Variant::IoBound, 4);
+    }
+}
+
+#[test]
+fn many_columns_and_large_records_are_sorted() {
+    let mut source = Xoshiro256PlusPlus::seed_from_u64(3);
+    for (size, count) in [(20, 30_000), (9001, 60)] {
+        let records = random(&mut source, count, size, 1, 9);
+        let case =
+            Case { what: format!("{size}"), size, keys: vec![bytes_at(0, 1)], records, memory: 100, is_unique: false };
+        for variant in VARIANTS {
+            check(&case, variant, 3);
+        }
+    }
+}
+
+#[test]
+fn an_error_of_one_rank_ends_all_and_keeps_the_old_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    fs::write(path("records"), vec![7; 200_000]).unwrap();
+    fs::write(path("sorted"), "as it was").unwrap();
+    let order = Order::new(Format::Fixed(10), vec![bytes_at(0, 2)]).unwrap();
+    let algorithm = Algorithm::Columnsort(Variant::IoBound);
+    let good = Sort { memory: 8 << 20, algorithm, temporary: folder.path().to_owned(), ..Sort::new(order) };
+    for failing in 0..3 {
+        let done = in_ranks(3, |world| {
+            let missing = Sort { temporary: path("missing"), ..good.clone() };
+            let sort = if world.rank() == failing { &missing } else { &good };
+            sort.run_as_rank(world, &path("records"), &path("sorted"), &Canceller::new())
+        });
+        for (rank, outcome) in (0..).zip(done) {
+            match outcome {
+                Err(SortError::Temporary { .. }) if rank == failing => {}
+                Err(SortError::Message(_)) if rank != failing => {}
+                other => panic!("rank {rank}: {other:?}"),
+            }
+        }
+        assert_eq!(fs::read_to_string(path("sorted")).unwrap(), "as it was");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}
+
+#[test]
+fn sorts_that_ranks_cannot_do_together_are_rejected() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("records"), vec![7; 100_003]).unwrap();
+    let order = Order::new(Format::Fixed(10), vec![bytes_at(0, 2)]).unwrap();
+    let good = Sort { algorithm: Algorithm::Columnsort(Variant::IoBound), ..Sort::new(order) };
+    let messages = |bad: Sort| -> Vec<String> {
+        sort(folder.path(), &bad, 2).into_iter().map(|outcome| outcome.unwrap_err().to_string()).collect()
+    };
+    for (bad, message) in [
+        (Sort { algorithm: Algorithm::Merge, ..good.clone() }, "columnsort"),
+        (Sort { is_unique: true, ..good.clone() }, "drop records"),
+        (good.clone(), "its last 3 bytes are less than a record of 10"),
+    ] {
+        let said = messages(bad);
+        assert!(said.iter().all(|said| said.contains(message)), "{said:?}");
+    }
+    // The minimum is that of both ranks.
+    fs::write(folder.path().join("records"), vec![7; 100_000]).unwrap();
+    let bad = Sort { memory: 100_000, ..good.clone() };
+    for outcome in sort(folder.path(), &bad, 2) {
+        let Err(SortError::Memory { given: 100_000, needed }) = outcome else { panic!("{outcome:?}") };
+        assert!(sort(folder.path(), &Sort { memory: needed, ..good.clone() }, 2).iter().all(Result::is_ok));
+        fs::remove_file(folder.path().join("sorted")).unwrap();
+    }
+}
