@@ -1,6 +1,6 @@
 //! Configures and runs a sort.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use message::Communicator;
 use pipeline::{Canceller, RunReport};
@@ -105,26 +105,27 @@ impl Sort {
         self.run_by(Ranks::ONE, input, output, canceller)
     }
 
-    /// Sorts a file into another one, which may be the same, as one of the ranks of a job. All of
-    /// them must call this with equal arguments, for columnsort. Each has an equal part of the
+    /// Like [`Sort::run_until`], as one of the ranks of a job: each reads, sorts and writes its
+    /// part, by columnsort. All must call this for the same files, [opened](Input::open_by) and
+    /// [created](Output::create_by) by all, and in the same order. Each has an equal part of the
     /// memory. The first rank verifies the output, and gives it its name.
     ///
     /// # Errors
-    /// Returns a [`SortError`], also if another rank ends early. A rank that has an error must leave
-    /// or end, so that the others end too. The target is unchanged then.
+    /// Returns a [`SortError`], also if another rank ends early. A rank that has an error must
+    /// leave or end, so that the others end too. The target is unchanged then.
     pub fn run_as_rank(
         &self,
         world: &Communicator,
-        from: &Path,
-        to: &Path,
+        input: Input,
+        output: Output,
         canceller: &Canceller,
     ) -> Result<Outcome, SortError> {
-        let ranks = Ranks::of(world);
         let obstacle = match self.algorithm {
+            _ if !input.is_file() || !output.is_file() => "several ranks read and write only files: each its part",
             Algorithm::Merge => "several ranks sort by columnsort",
             _ if self.is_unique => "several ranks cannot drop records: the place of each depends on all before it",
             Algorithm::Columnsort(_) => {
-                let (input, output) = (Input::open_by(ranks, from)?, Output::create_by(ranks, to)?);
+                let ranks = Ranks::of(world);
                 return self.run_by(ranks, input, output, canceller).map_err(|why| why.of_ranks(ranks.count()));
             }
         };

@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use message::Communicator;
+
 use super::ALIGNMENT;
 use super::uncached::Uncached;
 use crate::error::SortError;
@@ -79,17 +81,18 @@ impl Input {
         Ok(Input { source: source.map_err(SortError::read(&name))?, name })
     }
 
-    /// Opens a file that all ranks read.
+    /// Opens a file that all ranks read, and that all must open by this.
     ///
     /// # Errors
-    /// Returns an error if it is no file, or if it changes until all ranks have opened it.
-    pub(crate) fn open_by(ranks: Ranks<'_>, path: &Path) -> Result<Input, SortError> {
+    /// Returns an error if it cannot be opened or is no file, or if it changes until all have
+    /// opened it.
+    pub fn open_by(world: &Communicator, path: &Path) -> Result<Input, SortError> {
         let input = Input::open(path)?;
         let Source::File { version, .. } = &input.source else {
-            let said = format!("{}: several ranks can read only a file, and each reads its part", input.name);
+            let said = format!("{}: several ranks read only files, of which each reads a part", input.name);
             return Err(SortError::Unsupported(said));
         };
-        if ranks.value_of_first(version.to_bytes())? != version.to_bytes() {
+        if Ranks::of(world).value_of_first(version.to_bytes())? != version.to_bytes() {
             return Err(SortError::read(&input.name)(changed()));
         }
         Ok(input)

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use message::Communicator;
 use sys::files::{self, Replacement};
 use sys::unnamed;
 
@@ -57,17 +58,18 @@ impl Output {
         Ok(Output { target: target.map_err(SortError::write(&name))?, name })
     }
 
-    /// Creates a file of which all ranks write their parts. The first rank creates it and finishes
-    /// it, as [`Output::create`] describes.
+    /// Creates a file of which all ranks write parts, and that all must create by this. The first
+    /// rank creates and finishes it, as [`Output::create`] describes; the others open it.
     ///
     /// # Errors
     /// As [`Output::create`], and if the target is no file or cannot be opened by other ranks.
-    pub(crate) fn create_by(ranks: Ranks<'_>, path: &Path) -> Result<Output, SortError> {
+    pub fn create_by(world: &Communicator, path: &Path) -> Result<Output, SortError> {
+        let ranks = Ranks::of(world);
         let name = path.display().to_string();
         if ranks.is_first() {
             let output = Output::create(path)?;
             let Target::File(file) = &output.target else {
-                let said = format!("{name}: several ranks can write only a file, and each writes its part");
+                let said = format!("{name}: several ranks write only files, of which each writes a part");
                 return Err(SortError::Unsupported(said));
             };
             let mut told = [0; LONGEST_PATH];

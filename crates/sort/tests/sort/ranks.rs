@@ -7,7 +7,7 @@ use message::{Communicator, Waiting, threads};
 use pipeline::Canceller;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rowlock_sort::{Algorithm, Format, Key, Order, Outcome, Sort, SortError, Variant};
+use rowlock_sort::{Algorithm, Format, Input, Key, Order, Outcome, Output, Sort, SortError, Variant};
 
 use crate::columnsort::{Case, VARIANTS, bytes_at, random};
 
@@ -21,11 +21,16 @@ fn in_ranks<T: Send>(ranks: u32, function: impl Fn(&Communicator) -> T + Sync) -
     })
 }
 
+fn sort_as_rank(sort: &Sort, world: &Communicator, from: &Path, to: &Path) -> Result<Outcome, SortError> {
+    let (input, output) = (Input::open_by(world, from)?, Output::create_by(world, to)?);
+    sort.run_as_rank(world, input, output, &Canceller::new())
+}
+
 /// Sorts a file in a folder by so many ranks. There must be no other files then.
 fn sort(folder: &Path, sort: &Sort, ranks: u32) -> Vec<Result<Outcome, SortError>> {
     let sort = Sort { temporary: folder.to_owned(), ..sort.clone() };
     let (from, to) = (folder.join("records"), folder.join("sorted"));
-    let done = in_ranks(ranks, |world| sort.run_as_rank(world, &from, &to, &Canceller::new()));
+    let done = in_ranks(ranks, |world| sort_as_rank(&sort, world, &from, &to));
     let left = fs::read_dir(folder).unwrap().count();
     assert_eq!(left, 1 + usize::from(to.exists()), "temporary files remain");
     done
@@ -104,7 +109,7 @@ fn an_error_of_one_rank_ends_all_and_keeps_the_old_output() {
         let done = in_ranks(3, |world| {
             let missing = Sort { temporary: path("missing"), ..good.clone() };
             let sort = if world.rank() == failing { &missing } else { &good };
-            sort.run_as_rank(world, &path("records"), &path("sorted"), &Canceller::new())
+            sort_as_rank(sort, world, &path("records"), &path("sorted"))
         });
         for (rank, outcome) in (0..).zip(done) {
             match outcome {
