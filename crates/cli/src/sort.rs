@@ -29,7 +29,7 @@ const INTERRUPTED: &str = "interrupted: the target is unchanged";
 /// Sorts, and prints a summary.
 pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     match arguments.ranks {
-        Some(ranks) if ranks::is_one() => ranks::sort_as_one(arguments, ranks),
+        Some(ranks) if ranks::is_rank() => ranks::sort_as_rank(arguments, ranks),
         Some(ranks) => ranks::start(arguments, ranks),
         None => sort_alone(arguments),
     }

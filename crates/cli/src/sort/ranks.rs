@@ -17,7 +17,7 @@ use crate::output::print_message;
 use crate::stop::{OrStop, Stop};
 
 /// Whether this process is a rank of a job.
-pub(super) fn is_one() -> bool {
+pub(super) fn is_rank() -> bool {
     std::env::var_os(environment::RANK).is_some()
 }
 
@@ -44,7 +44,7 @@ fn check(arguments: &Sort) -> Result<sort::Sort, Stop> {
 }
 
 /// Sorts as one of the ranks. Rank 0 prints the summary. One rank says why the sort has failed.
-pub(super) fn sort_as_one(arguments: &Sort, ranks: u32) -> Result<(), Stop> {
+pub(super) fn sort_as_rank(arguments: &Sort, ranks: u32) -> Result<(), Stop> {
     let fits = sort::fit_into_limits();
     let world = message::join(Waiting::ADAPTIVE).or_failed()?;
     let failures = world.window(1).or_failed()?;
