@@ -66,22 +66,27 @@ impl Output {
     pub fn create_by(world: &Communicator, path: &Path) -> Result<Output, SortError> {
         let ranks = Ranks::of(world);
         let name = path.display().to_string();
+        let (mut created, mut told) = (None, [0; LONGEST_PATH]);
         if ranks.is_first() {
             let output = Output::create(path)?;
             let Target::File(file) = &output.target else {
                 let said = format!("{name}: several ranks write only files, of which each writes a part");
                 return Err(SortError::Unsupported(said));
             };
-            let mut told = [0; LONGEST_PATH];
-            let path = unnamed::path_of(&file.file.file).map_err(SortError::write(&name))?;
-            told.iter_mut().zip(path.as_os_str().as_bytes()).for_each(|(to, &byte)| *to = byte);
-            ranks.value_of_first(told)?;
-            return Ok(output);
+            let opened = unnamed::path_of(&file.file.file).map_err(SortError::write(&name))?;
+            told.iter_mut().zip(opened.as_os_str().as_bytes()).for_each(|(to, &byte)| *to = byte);
+            created = Some(output);
         }
-        let told = ranks.value_of_first([0; LONGEST_PATH])?;
+        let told = ranks.value_of_first(told)?;
         let opened = OsStr::from_bytes(told.split(|&byte| byte == 0).next().unwrap_or_default());
-        let file = OutputFile::of_other_rank(Path::new(opened), path).map_err(SortError::write(&name))?;
-        Ok(Output { name, target: Target::File(Box::new(file)) })
+        let open = || {
+            let file = OutputFile::of_other_rank(Path::new(opened), path).map_err(SortError::write(&name))?;
+            Ok(Output { name, target: Target::File(Box::new(file)) })
+        };
+        let output = created.map_or_else(open, Ok::<_, SortError>)?;
+        // The file is open in all ranks before the first one closes it, or fails.
+        world.barrier()?;
+        Ok(output)
     }
 
     /// Opens the standard output.

@@ -124,6 +124,17 @@ fn an_error_of_one_rank_ends_all_and_keeps_the_old_output() {
 }
 
 #[test]
+fn a_file_that_changes_before_all_ranks_have_opened_it_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["before", "after"].map(|name| folder.path().join(name));
+    fs::write(&paths[0], [7; 100]).unwrap();
+    fs::write(&paths[1], [7; 90]).unwrap();
+    let opened = in_ranks(2, |world| Input::open_by(world, &paths[world.rank() as usize]).map(drop));
+    let [Ok(()), Err(why)] = &opened[..] else { panic!("{opened:?}") };
+    assert!(why.to_string().contains("after: it was changed while it was being read"), "{why}");
+}
+
+#[test]
 fn sorts_that_ranks_cannot_do_together_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("records"), vec![7; 100_003]).unwrap();

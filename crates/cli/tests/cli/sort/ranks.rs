@@ -115,7 +115,7 @@ fn sorts_that_ranks_cannot_do_are_refused_with_one_message() {
 fn a_full_disk_of_one_rank_ends_all_and_keeps_the_output() {
     let place = Place::new();
     // More than its disk has, or so much that the disk is full later.
-    for (count, size) in [(200_000, "1m"), (20_000, "360k")] {
+    for (count, size, problem) in [(200_000, "1m", "has room for 1.0 MiB"), (20_000, "360k", "is full")] {
         fs::write(place.path("in"), records(count, 5)).unwrap();
         fs::write(place.path("out"), "as it was").unwrap();
         for folder in ["whole", "tiny"] {
@@ -141,7 +141,7 @@ fn a_full_disk_of_one_rank_ends_all_and_keeps_the_output() {
         let done = done.expect_exit(1);
         assert!(done.stdout.is_empty(), "{done}");
         expect_unchanged(&place, &done, "error: rank 1: cannot ");
-        assert!(done.stderr.contains("tiny: its file system "), "{done}");
+        assert!(done.stderr.contains(&format!("tiny: its file system {problem}")), "{done}");
     }
 }
 
