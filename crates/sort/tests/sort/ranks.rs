@@ -74,13 +74,32 @@ fn any_records_are_sorted_as_by_one_process() {
 #[test]
 fn parts_of_the_output_meet_anywhere_in_a_page() {
     let mut source = Xoshiro256PlusPlus::seed_from_u64(2);
-    // The end is in the part of each rank, and near the places where parts meet.
-    for count in [0, 1, 3, 4091, 4096, 4097, 6144, 8192, 12_287, 12_288, 12_291, 16_384, 20_480, 32_768] {
-        let records = random(&mut source, count, 1, 1, u8::MAX);
-        let case =
-            Case { what: format!("{count}"), size: 1, keys: vec![Key::WHOLE], records, memory: 100, is_unique: false };
+    // Columns of 8196 bytes, so parts begin after 12294, 20490 and 28686 bytes. The output ends in
+    // the part of each rank, and near these places and the pages behind them.
+    for count in [1, 1365, 4097, 4098, 4099, 5460, 5462, 5463, 6829, 6830, 6831, 8191, 8193, 9561, 9563, 10_923, 10_928]
+    {
+        let (what, records) = (format!("{count}"), random(&mut source, count, 3, 3, u8::MAX));
+        let case = Case { what, size: 3, keys: vec![Key::WHOLE], records, memory: 100, is_unique: false };
         check(&case, Variant::IoBound, 4);
     }
+}
+
+#[test]
+fn ranks_with_different_memory_choose_the_same_matrix() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    let records = random(&mut Xoshiro256PlusPlus::seed_from_u64(3), 9000, 13, 2, 50);
+    let case =
+        Case { what: String::new(), size: 13, keys: vec![bytes_at(0, 2)], records, memory: 100, is_unique: false };
+    fs::write(path("records"), &case.records).unwrap();
+    let done = in_ranks(3, |world| {
+        let least = case.sort_by(Variant::IoBound, 3);
+        let memory = least.memory * (1 + 3 * u64::from(world.rank() % 2));
+        let sort = Sort { memory, temporary: folder.path().to_owned(), ..least };
+        sort_as_rank(&sort, world, &path("records"), &path("sorted")).map(|outcome| outcome.runs)
+    });
+    assert!(matches!(done[..], [Ok(first), Ok(second), Ok(third)] if first == second && second == third), "{done:?}");
+    assert!(fs::read(path("sorted")).unwrap() == case.expected());
 }
 
 #[test]
