@@ -46,15 +46,17 @@ fn check(arguments: &Sort) -> Result<sort::Sort, Stop> {
 /// Sorts as one of the ranks. Rank 0 prints the summary. One rank says why the sort has failed.
 pub(super) fn sort_as_rank(arguments: &Sort, ranks: u32) -> Result<(), Stop> {
     let fits = sort::fit_into_limits();
-    let world = message::join(Waiting::ADAPTIVE).or_failed()?;
+    let world = message::join(Waiting::ADAPTIVE).or_input()?;
     let failures = world.window(1).or_failed()?;
     let done = fits.or_input().and_then(|()| run(arguments, ranks, &world));
     let stopped = done.map_err(|stop| say_once(stop, &failures, world.rank()));
     drop(failures);
-    if stopped.is_err() {
-        // The other ranks notice its end, and not before: `prun` takes the first rank that ends for
-        // the one that has failed.
-        std::mem::forget(world);
+    // `prun` takes the first rank that ends for the one that has failed. So others notice the
+    // failure of the one that says why when it has ended, and end after it.
+    match &stopped {
+        Ok(()) => {}
+        Err(Stop::Silent(_)) => drop(world.barrier()),
+        Err(_) => std::mem::forget(world),
     }
     stopped
 }

@@ -15,6 +15,9 @@ pub(crate) const SORTERS: usize = 2;
 /// passes need one additional column.
 pub(crate) const AUXILIARY: usize = 2;
 
+/// The shared memory for messages from another rank, about.
+const MESSAGES: u64 = 64 << 10;
+
 /// The matrix for a number of records.
 ///
 /// It has `rows` times `columns` places, the last of which are padding. The number of rows is even
@@ -156,8 +159,8 @@ impl Shape {
     }
 
     /// The total memory of a rank in bytes: the buffers, including the auxiliary ones, the entries
-    /// of each column in memory, temporary memory for sorting, a column and a half for the exchange
-    /// with other ranks, and a reserve for the program.
+    /// of each column in memory, temporary memory for sorting, two columns for the exchange with
+    /// other ranks (what it sends, and what has come), and a reserve for the program.
     pub fn memory(&self, variant: Variant) -> u64 {
         let (buffers, rows, buffer) = (self.buffers() as u64, self.rows, self.buffer() as u64);
         let entries = rows * size_of::<u128>() as u64;
@@ -165,7 +168,7 @@ impl Shape {
             Variant::IoBound => (buffers + AUXILIARY as u64) * (buffer + entries) + SORTERS as u64 * entries,
             Variant::ComputeBound => (buffers + AUXILIARY as u64 + SORTERS as u64) * buffer,
         };
-        let columns = columns + if self.ranks > 1 { buffer + buffer / 2 } else { 0 };
+        let columns = columns + if self.ranks > 1 { 2 * buffer + self.ranks * MESSAGES } else { 0 };
         columns + (columns / 15).min(8 << 20)
     }
 }

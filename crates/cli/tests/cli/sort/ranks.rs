@@ -142,6 +142,7 @@ fn a_full_disk_of_one_rank_ends_all_and_keeps_the_output() {
         assert!(done.stdout.is_empty(), "{done}");
         expect_unchanged(&place, &done, "error: rank 1: cannot ");
         assert!(done.stderr.contains(&format!("tiny: its file system {problem}")), "{done}");
+        assert!(done.stderr.contains("rowlock: rank 1 has failed (exit status: 1)"), "{done}");
     }
 }
 
