@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testing::{Child, Output};
 
+use super::kills::traffic_of;
 use super::place::{Place, records};
 use crate::prun::ranks;
 
@@ -146,6 +147,9 @@ fn a_full_disk_of_one_rank_ends_all_and_keeps_the_output() {
     }
 }
 
+/// Less than each rank of these sorts reads and writes, in bytes.
+const TRAFFIC: u64 = 2_000_000;
+
 #[test]
 fn killed_ranks_end_the_sort_and_leave_nothing() {
     testing::for_each_seed(1, |seed| kill(6, seed));
@@ -163,13 +167,16 @@ fn kill(times: u64, seed: u64) {
     for number in 0..times {
         fs::write(place.path("out"), "as it was").unwrap();
         let mut child = Child::start(&mut place.command(&how));
-        let has_ended = |child: &mut Child| child.process().try_wait().unwrap().is_some();
-        while ranks(child.id()).len() < 3 && !has_ended(&mut child) {
-            sleep(Duration::from_millis(1));
+        let victim = |child: &Child| ranks(child.id()).get(number as usize % 3).copied();
+        let traffic = (number + seed * 1000) * 618_034 % TRAFFIC;
+        while victim(&child).is_none_or(|rank| traffic_of(rank) < traffic) {
+            if child.process().try_wait().unwrap().is_some() {
+                break;
+            }
+            sleep(Duration::from_micros(200));
         }
-        sleep(Duration::from_millis((number + seed * 7) * 61 % 400));
-        let (victim, signal) = match (number % 2, ranks(child.id()).get((number / 2) as usize % 3)) {
-            (0, Some(&rank)) => (rank, Signal::KILL),
+        let (victim, signal) = match victim(&child) {
+            Some(rank) if number % 3 > 0 => (rank, Signal::KILL),
             _ => (child.id(), Signal::TERM),
         };
         let _ = kill_process(Pid::from_raw(victim as i32).unwrap(), signal);
