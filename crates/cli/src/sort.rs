@@ -2,17 +2,18 @@
 
 mod done;
 mod interruptible;
+mod ranks;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use pipeline::Canceller;
-use sort::{Algorithm, Format, Input, Order, Output, Sort, SortError, Variant};
+use sort::{Algorithm, Format, Input, Order, Outcome, Output, Sort, SortError, Variant};
 
 use self::done::SortReport;
 use self::interruptible::{Interrupt, Interruptible};
@@ -23,9 +24,19 @@ use crate::stop::{OrStop, Stop};
 
 /// The signal for programs that write to a pipe without readers.
 const SIGPIPE: u8 = signal_hook::consts::SIGPIPE as u8;
+const INTERRUPTED: &str = "interrupted: the target is unchanged";
 
 /// Sorts, and prints a summary.
 pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
+    match arguments.ranks {
+        Some(ranks) if ranks::is_rank() => ranks::sort_as_rank(arguments, ranks),
+        Some(ranks) => ranks::start(arguments, ranks),
+        None => sort_alone(arguments),
+    }
+}
+
+/// Sorts in this process.
+fn sort_alone(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     sort::fit_into_limits().or_input()?;
     let sort = prepare(arguments)?;
     let (input, interrupt) = input(&arguments.input)?;
@@ -42,12 +53,17 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     let outcome = match sort.run_until(input, output, &canceller) {
         Ok(outcome) => outcome,
         Err(_) if signals.number() != 0 => {
-            print_message("interrupted: the target is unchanged");
+            print_message(INTERRUPTED);
             return Err(signals.interruption());
         }
         Err(why) => return Err(stop_for(why, is_stream)),
     };
-    let done = SortReport::new(arguments, &outcome, started.elapsed());
+    report(arguments, &outcome, started.elapsed())
+}
+
+/// Prints the summary.
+fn report(arguments: &arguments::sort::Sort, outcome: &Outcome, elapsed: Duration) -> Result<(), Stop> {
+    let done = SortReport::new(arguments, outcome, elapsed);
     if arguments.format == TextOrJson::Json {
         return print(&json(&done, "the report")?);
     }
@@ -81,13 +97,17 @@ fn prepare(arguments: &arguments::sort::Sort) -> Result<Sort, Stop> {
 
 fn algorithm(arguments: &arguments::sort::Sort) -> anyhow::Result<Algorithm> {
     use arguments::sort::{Algorithm as Requested, Variant as RequestedVariant};
-    match (arguments.algorithm, arguments.variant) {
+    match (arguments.algorithm(), arguments.variant) {
+        (Requested::Merge, _) if arguments.ranks.is_some() => {
+            Err(anyhow!("--algorithm merge: several ranks sort by columnsort; leave out one of the two options"))
+        }
         (Requested::Merge, None) => Ok(Algorithm::Merge),
         (Requested::Merge, Some(_)) => {
             Err(anyhow!("--variant: only columnsort has variants; add --algorithm columnsort"))
         }
         (Requested::Columnsort, _) if arguments.record.is_none() => {
-            Err(anyhow!("--algorithm columnsort: it sorts records of one size; give the size with --record"))
+            let option = if arguments.ranks.is_some() { "--ranks" } else { "--algorithm columnsort" };
+            Err(anyhow!("{option}: it sorts records of one size; give the size with --record"))
         }
         (Requested::Columnsort, variant) => Ok(Algorithm::Columnsort(match variant.unwrap_or_default() {
             RequestedVariant::IoBound => Variant::IoBound,
@@ -97,6 +117,11 @@ fn algorithm(arguments: &arguments::sort::Sort) -> anyhow::Result<Algorithm> {
 }
 
 impl arguments::sort::Sort {
+    fn algorithm(&self) -> arguments::sort::Algorithm {
+        use arguments::sort::Algorithm::{Columnsort, Merge};
+        self.algorithm.unwrap_or(if self.ranks.is_some() { Columnsort } else { Merge })
+    }
+
     /// The memory to use, in bytes.
     fn memory(&self) -> u64 {
         self.memory.unwrap_or_else(|| sort::available_memory() / 4)

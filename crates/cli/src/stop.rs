@@ -22,6 +22,8 @@ pub(crate) enum Stop {
     Interrupted(u8),
     /// A program could not be started. Shells would exit with this code.
     NotStarted(anyhow::Error, u8),
+    /// The end with this code, for which another process of the job says why.
+    Silent(u8),
 }
 
 impl Stop {
@@ -40,20 +42,25 @@ impl Stop {
             (_, Some(message)) => print_message(format_args!("error: {message}")),
             (_, None) => {}
         }
-        ExitCode::from(match self {
+        ExitCode::from(self.code())
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
             Stop::Failed(_) => 1,
             Stop::Input(_) | Stop::Diagnosed(_) => 2,
-            Stop::NotStarted(_, code) => code,
+            Stop::NotStarted(_, code) | Stop::Silent(code) => *code,
             // The exit code of shells for a program that was ended by a signal.
-            Stop::Interrupted(signal) => 128_u8.saturating_add(signal),
-        })
+            Stop::Interrupted(signal) => 128_u8.saturating_add(*signal),
+        }
     }
 
     fn message(&self) -> Option<String> {
         match self {
             Stop::Failed(error) | Stop::Input(error) | Stop::NotStarted(error, _) => Some(message(error)),
             Stop::Diagnosed(text) => Some(text.clone()),
-            Stop::Interrupted(_) => None,
+            Stop::Interrupted(_) | Stop::Silent(_) => None,
         }
     }
 }

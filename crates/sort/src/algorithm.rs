@@ -2,6 +2,9 @@
 
 use pipeline::RunReport;
 
+use crate::error::SortError;
+use crate::ranks::Ranks;
+
 /// A sorting algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
@@ -27,6 +30,16 @@ pub enum Variant {
 pub(crate) struct Written {
     pub(crate) records: u64,
     pub(crate) bytes: u64,
+}
+
+impl Written {
+    /// That of all ranks. Waits until all have written their parts.
+    pub(crate) fn of_all(self, ranks: Ranks<'_>) -> Result<Written, SortError> {
+        let mut sums = [self.records, self.bytes];
+        ranks.combine(&mut sums, u64::wrapping_add)?;
+        let [records, bytes] = sums;
+        Ok(Written { records, bytes })
+    }
 }
 
 /// The result of an algorithm: everything is in the output but has not been verified.

@@ -57,7 +57,7 @@ pub fn fit_into_limits() -> Result<(), SortError> {
     if getrlimit(Resource::As).current.is_some() {
         heap::share();
     }
-    within_limits(u64::MAX).map(drop)
+    within_limits(u64::MAX, 1).map(drop)
 }
 
 /// The most threads that a sort needs at a time, and one of the program for signals.
@@ -81,16 +81,17 @@ fn fitting(left: u64) -> u64 {
     left.saturating_sub(BESIDE_IN_GROUP).max(left / 4).max(LEAST)
 }
 
-/// The part of this budget that the limits of the process and of its control groups leave.
+/// The part of this budget that the limits of the process and of its control groups leave. The
+/// groups are shared by so many ranks.
 ///
 /// # Errors
 /// Returns an error if that is too little for any sort.
-pub(crate) fn within_limits(budget: u64) -> Result<u64, SortError> {
+pub(crate) fn within_limits(budget: u64, ranks: u64) -> Result<u64, SortError> {
     let left = limits(&fs::read_to_string("/proc/self/statm").unwrap_or_default());
     match left.map_or(u64::MAX, |left| left.saturating_sub(BESIDE)) {
         // A smaller budget fails for another reason.
         few if few < LEAST.min(budget) => Err(SortError::Limit { left: left.unwrap_or(0), needed: LEAST + BESIDE }),
-        left => Ok(left_by_groups().map_or(left, |group| left.min(fitting(group))).min(budget)),
+        left => Ok(left_by_groups().map_or(left, |group| left.min(fitting(group / ranks))).min(budget)),
     }
 }
 
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn a_budget_within_the_limits_is_kept() {
         for budget in [1 << 10, 1 << 20] {
-            assert_eq!(within_limits(budget).unwrap(), budget);
+            assert_eq!(within_limits(budget, 1).unwrap(), budget);
         }
     }
 
@@ -155,7 +156,7 @@ mod tests {
             for (limit, field) in [(Resource::Data, 5), (Resource::As, 0)] {
                 let current = Some(pages(field) * page_size() as u64 + (256 << 20));
                 setrlimit(limit, Rlimit { current, maximum: None }).unwrap();
-                let left = within_limits(u64::MAX).unwrap();
+                let left = within_limits(u64::MAX, 1).unwrap();
                 assert!((200 << 20..256 << 20).contains(&left), "{left}");
                 let current = Some(pages(field) * page_size() as u64 + (16 << 20));
                 setrlimit(limit, Rlimit { current, maximum: None }).unwrap();

@@ -37,10 +37,12 @@
 //! entries of two more columns for sorting. With 512 MiB, a column of records of 100 bytes has 55
 //! MiB.
 //!
-//! **One rank.** The stage `communicate` leaves columns as they are. With several ranks, each with
-//! every `P`-th column in its own files, every rank would send every other rank an equal part in
-//! each round: one *all-to-all* exchange. In the last pass, it would send half of its column to the
-//! next rank.
+//! **Ranks.** Several processes can sort together. Each has an equal number of columns, one behind
+//! the other, in its own temporary files. In each round of the first two passes, each rank sends
+//! every other one an equal part of its column: one *all-to-all* exchange in the stage
+//! `communicate`. In the last pass, a rank needs only half a column of the next one, so only that
+//! is sent. In the papers, each rank has every `P`-th column, and sends half of every column. One
+//! rank sends nothing: the stage leaves columns as they are.
 //!
 //! **Two variants.** The I/O-bound variant sorts entries, which hold the prefix of a key and the
 //! position of its record. From the second pass on it uses that columns consist of sorted pieces.
@@ -50,6 +52,7 @@
 pub mod shape;
 
 mod column;
+mod communicate;
 mod permute;
 mod sorting;
 mod transfer;
@@ -65,6 +68,7 @@ use crate::job::{Job, check_size};
 use crate::order::Format;
 
 use self::column::{Column, ColumnLayout};
+use self::communicate::{Deal, PassHalf};
 use self::permute::{Permutation, Permute, Shift};
 use self::shape::{AUXILIARY, BUFFERS, SORTERS, Shape};
 use self::sorting::Sorting;
@@ -121,7 +125,7 @@ impl Columnsort<'_> {
         if bytes % size as u64 != 0 {
             return Err(SortError::Truncated { what: input.name().to_owned(), left: bytes % size as u64, size });
         }
-        let shape = Shape::choose(records, size, self.job.memory, self.variant)?;
+        let shape = Shape::choose(records, size, self.job.memory, self.variant, self.job.ranks.count())?;
         let source = copy.as_ref().map_or(Source::Input(input), Source::Copy);
         let written = self.sort(shape, source, &mut reports)?;
         Ok(Sorted { written, runs: shape.columns, passes: reports.len() as u32, reports })
@@ -135,7 +139,7 @@ impl Columnsort<'_> {
             name: "columnsort-3",
             shape,
             // One more round for the lower half of the last column.
-            rounds: columns + 1,
+            rounds: shape.own() + 1,
             source,
             form: of_input,
             sorted: of_input,
@@ -147,18 +151,18 @@ impl Columnsort<'_> {
             return last.shift(reports);
         }
         let ordered = ColumnLayout::of_columns(order, &shape, true);
-        let bytes = columns * columns * shape.span();
+        let bytes = shape.own() * columns * shape.span();
         let dealt = Spill::create(self.job.temporary.folder)?;
         dealt.expect(bytes)?;
         let first = Pass {
             name: "columnsort-1",
-            rounds: columns,
+            rounds: shape.own(),
             sorted: if self.variant == Variant::ComputeBound { ordered } else { of_input },
             are_pieces_sorted: false,
             target: Target::Pieces(&dealt),
             ..last
         };
-        reports.push(first.run(Permute { permutation: Permutation::Transpose, pass: first, then: ordered })?);
+        reports.push(first.deal(Permutation::Transpose, ordered)?);
         // Needs no additional room: the first file shrinks as this one grows.
         let split = Spill::create(self.job.temporary.folder)?;
         let second = Pass {
@@ -171,7 +175,7 @@ impl Columnsort<'_> {
             done: Some(&dealt),
             ..first
         };
-        reports.push(second.run(Permute { permutation: Permutation::Untranspose, pass: second, then: ordered })?);
+        reports.push(second.deal(Permutation::Untranspose, ordered)?);
         drop(dealt);
         let mixed = ColumnLayout::of_columns(order, &shape, false);
         let source = Source::Columns(&split);
@@ -210,15 +214,26 @@ impl Columnsort<'_> {
 }
 
 impl Pass<'_> {
+    /// The index of the first record in the column of a round.
+    fn first_index(&self, round: u64) -> u64 {
+        (self.sort.job.ranks.number() * self.shape.own() + round) * self.shape.rows
+    }
+
+    /// Runs one of the first passes.
+    fn deal(self, permutation: Permutation, then: ColumnLayout<'_>) -> Result<RunReport, SortError> {
+        let permute = Permute { permutation, pass: self, then };
+        self.run(Deal(permute), permute)
+    }
+
     /// Runs the last pass, steps 5 to 8. A single column is only sorted.
     fn shift(self, reports: &mut Vec<RunReport>) -> Result<Written, SortError> {
         let mut written = Written::default();
-        reports.push(self.run(Shift::new(self, &mut written))?);
+        reports.push(self.run(PassHalf { pass: self, next: Vec::new() }, Shift::new(self, &mut written))?);
         Ok(written)
     }
 
     /// Runs a pass with its five stages.
-    fn run(self, permute: impl Stage<Column>) -> Result<RunReport, SortError> {
+    fn run(self, communicate: impl Stage<Column>, permute: impl Stage<Column>) -> Result<RunReport, SortError> {
         let Pass { sort: Columnsort { job, variant, .. }, name, shape, rounds, target, .. } = self;
         let pipeline = Pipeline::tagged(name)
             .buffers(shape.buffers(), shape.buffer())
@@ -227,7 +242,8 @@ impl Pass<'_> {
             .forkable_stage("sort", StageKind::Compute, move || Sorting(self))
             .fork(SORTERS)
             .auxiliary(if variant == Variant::ComputeBound { 1 } else { 0 })
-            .communicate("communicate", pass_on)
+            .stage("communicate", StageKind::Communicate, communicate)
+            .auxiliary(if shape.ranks > 1 { 1 } else { 0 })
             .stage("permute", StageKind::Compute, permute)
             .auxiliary(if matches!(target, Target::Output(_)) { AUXILIARY } else { 1 });
         // A pipe must be written in order.
@@ -255,6 +271,7 @@ mod tests {
     use crate::file::output::Output;
     use crate::key::Key;
     use crate::order::Order;
+    use crate::ranks::Ranks;
     use crate::record_counts::RecordCounts;
     use crate::temporary_file::TemporaryFile;
 
@@ -288,6 +305,7 @@ mod tests {
             counts: RecordCounts::new(true),
             is_unique: false,
             memory: 1 << 20,
+            ranks: Ranks::ONE,
             canceller: &Canceller::new(),
         };
         let sort = Columnsort { job: &job, variant, observer: Some(&observer) };

@@ -86,6 +86,9 @@ pub enum SortError {
     /// The request is not supported.
     #[error("{0}")]
     Unsupported(String),
+    /// Another rank of the sort has ended.
+    #[error("cannot sort together with the other ranks: {0}")]
+    Message(#[from] message::Error),
     /// The sort was cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -101,6 +104,16 @@ impl From<TryReserveError> for SortError {
 }
 
 impl SortError {
+    /// Turns an error about the memory of one of so many ranks into one about that of all.
+    pub(crate) fn of_ranks(self, ranks: u64) -> SortError {
+        match self {
+            SortError::Memory { given, needed } => {
+                SortError::Memory { given: given.saturating_mul(ranks), needed: needed.saturating_mul(ranks) }
+            }
+            why => why,
+        }
+    }
+
     /// Turns an error of a read into one that names the file or stream.
     pub(crate) fn read(what: impl Display) -> impl FnOnce(io::Error) -> SortError {
         move |why| SortError::Read { what: what.to_string(), why }

@@ -9,6 +9,7 @@ use pipeline::{Buffer, Canceller, Cause, Error, Program, RunReport};
 use crate::error::SortError;
 use crate::file::output::Output;
 use crate::order::Order;
+use crate::ranks::Ranks;
 use crate::record_counts::RecordCounts;
 use crate::temporary_file::TemporaryFile;
 
@@ -22,8 +23,9 @@ pub(crate) struct Job<'s> {
     pub(crate) counts: RecordCounts,
     /// Whether to keep only the first of equal records.
     pub(crate) is_unique: bool,
-    /// The memory budget in bytes.
+    /// The memory budget of this rank in bytes.
     pub(crate) memory: u64,
+    pub(crate) ranks: Ranks<'s>,
     pub(crate) canceller: &'s Canceller,
 }
 

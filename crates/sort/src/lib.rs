@@ -10,7 +10,7 @@
 //!   at once, so that data is read and written twice. Input that fits into memory needs no
 //!   temporary file.
 //! * **columnsort**: makes three passes over a matrix; every step is known before the first record
-//!   is read.
+//!   is read. Several processes can do it together, the ranks of a job (`rowlock-message`).
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,7 @@ mod normal_form;
 mod number;
 pub mod order;
 mod progress;
+mod ranks;
 mod record_counts;
 mod runs;
 mod size;

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::chunk::Chunk;
+use crate::error::SortError;
 use crate::order::Format;
+use crate::ranks::Ranks;
 
 /// Counts of records and bytes, and a checksum of the records that does not depend on their order.
 #[derive(Debug, Default)]
@@ -39,6 +41,15 @@ impl RecordCounts {
         if self.has_checksum {
             self.sum.fetch_sub(checksum(record), Relaxed);
         }
+    }
+
+    /// Counts also what the other ranks have counted. Waits for them.
+    pub(crate) fn add_ranks(&self, ranks: Ranks<'_>) -> Result<(), SortError> {
+        let counts = [&self.records, &self.bytes, &self.dropped, &self.sum];
+        let mut sums = counts.map(|count| count.load(Relaxed));
+        ranks.combine(&mut sums, u64::wrapping_add)?;
+        counts.iter().zip(sums).for_each(|(count, sum)| count.store(sum, Relaxed));
+        Ok(())
     }
 
     pub(crate) fn records(&self) -> u64 {

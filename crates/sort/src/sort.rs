@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use message::Communicator;
 use pipeline::{Canceller, RunReport};
 
 use crate::algorithm::{Algorithm, Sorted};
@@ -15,6 +16,7 @@ use crate::job::Job;
 use crate::merge::merge;
 use crate::order::Order;
 use crate::progress;
+use crate::ranks::Ranks;
 use crate::record_counts::RecordCounts;
 use crate::runs::form;
 use crate::temporary_file::TemporaryFile;
@@ -39,7 +41,7 @@ use crate::verify::verify;
 pub struct Sort {
     /// The order.
     pub order: Order,
-    /// The memory budget in bytes, including the page cache. A sort uses less if the process may
+    /// The memory budget in bytes, including the page cache; that of all ranks together. A sort uses less if the process may
     /// allocate less (`ulimit -v` and `-d`), or if the input is small.
     pub memory: u64,
     /// The folder for temporary files.
@@ -60,7 +62,7 @@ pub struct Sort {
 pub struct Outcome {
     /// The number of records read.
     pub records: u64,
-    /// The memory budget in bytes that was used.
+    /// The memory budget in bytes that was used, by all ranks together.
     pub memory: u64,
     /// The number of bytes read.
     pub bytes: u64,
@@ -71,7 +73,7 @@ pub struct Outcome {
     /// For merging, the number of times the data was read and written again after the runs were
     /// formed; for columnsort, the number of passes.
     pub passes: u32,
-    /// The reports of the pipelines, in the order in which they ran.
+    /// The reports of the pipelines of this rank, in the order in which they ran.
     pub reports: Vec<RunReport>,
 }
 
@@ -100,6 +102,43 @@ impl Sort {
 
     /// Like [`Sort::run`], but can be cancelled; then it fails with [`SortError::Cancelled`].
     pub fn run_until(&self, input: Input, output: Output, canceller: &Canceller) -> Result<Outcome, SortError> {
+        self.run_by(Ranks::ONE, input, output, canceller)
+    }
+
+    /// Like [`Sort::run_until`], as one of the ranks of a job: each reads, sorts and writes its
+    /// part, by columnsort. All must call this for the same files, [opened](Input::open_by) and
+    /// [created](Output::create_by) by all, and in the same order. Each has an equal part of the
+    /// memory. The first rank verifies the output, and gives it its name.
+    ///
+    /// # Errors
+    /// Returns a [`SortError`], also if another rank ends early. A rank that has an error must
+    /// leave or end, so that the others end too. The target is unchanged then.
+    pub fn run_as_rank(
+        &self,
+        world: &Communicator,
+        input: Input,
+        output: Output,
+        canceller: &Canceller,
+    ) -> Result<Outcome, SortError> {
+        let obstacle = match self.algorithm {
+            _ if !input.is_file() || !output.is_file() => "several ranks read and write only files: each its part",
+            Algorithm::Merge => "several ranks sort by columnsort",
+            _ if self.is_unique => "several ranks cannot drop records: the place of each depends on all before it",
+            Algorithm::Columnsort(_) => {
+                let ranks = Ranks::of(world);
+                return self.run_by(ranks, input, output, canceller).map_err(|why| why.of_ranks(ranks.count()));
+            }
+        };
+        Err(SortError::Unsupported(obstacle.to_owned()))
+    }
+
+    fn run_by(
+        &self,
+        ranks: Ranks<'_>,
+        input: Input,
+        output: Output,
+        canceller: &Canceller,
+    ) -> Result<Outcome, SortError> {
         if self.verifies && !output.is_file() {
             return Err(SortError::Unsupported(format!(
                 "{}: cannot be verified, because it cannot be read back",
@@ -111,11 +150,14 @@ impl Sort {
             // It derives what it needs from the length.
             (Algorithm::Columnsort(_), _) | (_, None) => u64::MAX,
         };
-        let memory = within_limits(self.memory.min(useful))?;
+        let mut memory = [within_limits(self.memory.min(useful) / ranks.count(), ranks.count())?];
+        // All choose the same matrix.
+        ranks.combine(&mut memory, u64::min)?;
+        let [memory] = memory;
         // Reports too little memory for verification before the sort, not after it.
         let budget = if self.verifies { Some(Budget::new(memory)?) } else { None };
         // Without duplicates, the output may need much less room.
-        if let (Some(length), false) = (input.length(), self.is_unique) {
+        if let (Some(length), false) = (input.length().filter(|_| ranks.is_first()), self.is_unique) {
             output.expect(length)?;
         }
         let transfers = match self.algorithm {
@@ -126,27 +168,38 @@ impl Sort {
             order: &self.order,
             output,
             temporary: TemporaryFile::new(&self.temporary),
-            progress: progress::bar(self.shows_progress, input.length(), transfers + u64::from(self.verifies)),
+            // That of a rank is close to that of all.
+            progress: progress::bar(
+                self.shows_progress && ranks.is_first(),
+                input.length().map(|length| length / ranks.count()),
+                transfers + u64::from(self.verifies),
+            ),
             counts: RecordCounts::new(self.verifies),
             is_unique: self.is_unique,
             memory,
+            ranks,
             canceller,
         };
         let Sorted { written, runs, passes, mut reports } = match self.algorithm {
             Algorithm::Merge => merge_sort(&job, &input)?,
             Algorithm::Columnsort(variant) => columnsort::sort(&job, variant, &input)?,
         };
+        job.counts.add_ranks(ranks)?;
+        let written = written.of_all(ranks)?;
         // A cheap check that no defect in the sort has lost records.
         let (expected, _) = job.counts.expected();
         if written.records != expected {
             return Err(SortError::Wrong(format!("{} records were written instead of {expected}", written.records)));
         }
-        if let Some(budget) = budget {
+        if let Some(budget) = budget.filter(|_| ranks.is_first()) {
             reports.push(verify(&job, written, budget)?);
         }
         let (records, bytes) = (job.counts.records(), job.counts.bytes());
         drop(job.progress);
-        job.output.finish(written.bytes)?;
+        if ranks.is_first() {
+            job.output.finish(written.bytes)?;
+        }
+        let memory = memory * ranks.count();
         Ok(Outcome { records, memory, bytes, written: written.records, runs, passes, reports })
     }
 }

@@ -22,12 +22,7 @@ impl UnnamedFile {
     /// If there is no memory for it, or no `/proc` in which others could find it.
     pub fn new() -> io::Result<UnnamedFile> {
         let file = File::from(memfd_create(c"rowlock", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
-        let missing = |why| io::Error::new(why, "it takes a /proc that shows the descriptors of this process");
-        // It may show the processes of another namespace, with other ids.
-        let own = fs::read_link("/proc/self").map_err(|why| missing(why.kind()))?;
-        let path = Path::new("/proc").join(own).join(format!("fd/{}", file.as_raw_fd()));
-        File::open(&path).map_err(|why| missing(why.kind()))?;
-        Ok(UnnamedFile { file, path })
+        Ok(UnnamedFile { path: path_of(&file)?, file })
     }
 
     /// Creates a file of this length, full of zeros, which nothing can shorten or lengthen. So no
@@ -65,6 +60,19 @@ impl UnnamedFile {
     pub fn file(&self) -> &File {
         &self.file
     }
+}
+
+/// The path by which processes of this user open a file that this process has open, while it has.
+///
+/// # Errors
+/// If there is no `/proc` in which others could find it.
+pub fn path_of(file: &File) -> io::Result<PathBuf> {
+    let missing = |why| io::Error::new(why, "it takes a /proc that shows the descriptors of this process");
+    // It may show the processes of another namespace, with other ids.
+    let own = fs::read_link("/proc/self").map_err(|why| missing(why.kind()))?;
+    let path = Path::new("/proc").join(own).join(format!("fd/{}", file.as_raw_fd()));
+    File::open(&path).map_err(|why| missing(why.kind()))?;
+    Ok(path)
 }
 
 #[cfg(test)]

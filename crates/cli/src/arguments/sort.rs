@@ -9,6 +9,9 @@ use sort::Key;
 
 use super::TextOrJson;
 
+/// The most ranks that exchange messages.
+const MOST_RANKS: i64 = message::memory::MOST_RANKS as i64;
+
 const AFTER_HELP: &str = "\
 A KEY is OFFSET[:LENGTH][:KIND][:descending]. OFFSET counts bytes from 0; without LENGTH a key extends to the end of the record. KIND is bytes (the \
 default), unsigned-le, unsigned-be, signed-le, signed-be, float-le, float-be, or decimal, a number in text. Several keys count \
@@ -18,6 +21,7 @@ Examples:
   rowlock sort words.txt sorted.txt
   rowlock sort --record 100 --key 0:10 --memory 512MiB --tmp /scratch records sorted
   rowlock sort --record 16 --key 8:8:float-le:descending --key 0:8:unsigned-le points points
+  rowlock sort --record 100 --key 0:10 --ranks 4 records sorted
   generate | rowlock sort --key 0:decimal - - | consume
 
 Its pipelines obey ROWLOCK_PIPELINE (docs/pipeline.md); docs/sort.md is the guide.
@@ -59,12 +63,16 @@ pub(crate) struct Sort {
     /// /var/tmp]
     #[arg(long, value_name = "DIR")]
     pub(crate) tmp: Option<PathBuf>,
-    /// How to sort
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) algorithm: Algorithm,
+    /// How to sort [default: merge; with --ranks, columnsort]
+    #[arg(long, value_enum)]
+    pub(crate) algorithm: Option<Algorithm>,
     /// With columnsort, the resource that limits it, for experiments [default: io-bound]
     #[arg(long, value_enum)]
     pub(crate) variant: Option<Variant>,
+    /// Sort in N processes, the ranks of a job of `rowlock prun`, by columnsort; IN and OUT are
+    /// files, and --memory is for all ranks together. Within a job, N is the number of its ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS), conflicts_with = "unique")]
+    pub(crate) ranks: Option<u32>,
     /// Read the output again before it replaces OUT, and compare its order, and a checksum of all
     /// records, with the input
     #[arg(long)]

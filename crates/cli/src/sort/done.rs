@@ -18,6 +18,7 @@ pub(super) struct SortReport {
     output: String,
     algorithm: Algorithm,
     variant: Option<Variant>,
+    ranks: u32,
     memory_bytes: u64,
     temporary: String,
     records: u64,
@@ -44,7 +45,7 @@ struct Phase {
 impl SortReport {
     /// The summary of an outcome.
     pub(super) fn new(arguments: &arguments::sort::Sort, outcome: &Outcome, elapsed: Duration) -> SortReport {
-        let algorithm = arguments.algorithm;
+        let algorithm = arguments.algorithm();
         let phases = outcome.reports.iter().map(|report| {
             let verdict = report.verdict();
             Phase {
@@ -61,6 +62,7 @@ impl SortReport {
             output: arguments.output.display().to_string(),
             algorithm,
             variant: (algorithm == Algorithm::Columnsort).then(|| arguments.variant.unwrap_or_default()),
+            ranks: arguments.ranks.unwrap_or(1),
             memory_bytes: outcome.memory,
             temporary: arguments.temporary().display().to_string(),
             records: outcome.records,
@@ -102,7 +104,13 @@ impl SortReport {
     /// How the data went through memory.
     fn data_path(&self) -> String {
         match (self.algorithm, self.passes) {
-            (Algorithm::Columnsort, passes) => format!("{}, {passes} passes", counted(self.runs, "column")),
+            (Algorithm::Columnsort, passes) => {
+                let ranks = match self.ranks {
+                    1 => String::new(),
+                    ranks => format!(" of {}", counted(ranks.into(), "rank")),
+                };
+                format!("{}{ranks}, {passes} passes", counted(self.runs, "column"))
+            }
             (_, 0) => "all of it fitted into memory".to_owned(),
             (_, 1) => format!("{}, merged at once", counted(self.runs, "run")),
             (_, passes) => {
@@ -146,5 +154,6 @@ mod tests {
         assert_eq!(first_line(&[], 2), format!("{all}9 runs, merged in 2 passes: more memory would do it in one"));
         let columnsort = ["--record", "8", "--algorithm", "columnsort"];
         assert_eq!(first_line(&columnsort, 3), format!("{all}9 columns, 3 passes"));
+        assert_eq!(first_line(&["--record", "8", "--ranks", "3"], 3), format!("{all}9 columns of 3 ranks, 3 passes"));
     }
 }

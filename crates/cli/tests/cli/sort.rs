@@ -7,6 +7,7 @@ mod kills;
 mod limits;
 mod memory;
 pub(crate) mod place;
+mod ranks;
 mod signals;
 
 use std::fs;

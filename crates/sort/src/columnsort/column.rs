@@ -34,6 +34,12 @@ impl Column {
             None => self.start + nth * size,
         }
     }
+
+    /// The buffer has this many records now, in order, from its first byte on.
+    pub(crate) fn become_ordered(&mut self, count: usize) {
+        self.entries.clear();
+        (self.start, self.count) = (0, count);
+    }
 }
 
 /// The layout of a column in a buffer, and the comparison of its records.
@@ -71,6 +77,31 @@ impl<'s> ColumnLayout<'s> {
     #[inline]
     pub(crate) fn record<'b>(&self, bytes: &'b [u8], at: usize) -> &'b [u8] {
         &bytes[at..at + self.size]
+    }
+
+    /// Copies the `nth` record of a sorted column into the layout of temporary files, or padding if
+    /// it has no such record. If records have no indices here, they get them: `first` is that of
+    /// the column's first record.
+    #[inline]
+    pub(crate) fn carry_nth(
+        &self,
+        (bytes, column, nth): (&[u8], &Column, usize),
+        first: u64,
+        then: &ColumnLayout<'_>,
+        to: &mut [u8],
+    ) {
+        if nth >= column.count {
+            to[..then.index].fill(u8::MAX);
+            to[then.index..].fill(0);
+            return;
+        }
+        let at = column.nth(nth, self.size);
+        let record = self.record(bytes, at);
+        if self.index < then.index {
+            then.carry(first + ((at - column.start) / self.size) as u64, record, to);
+        } else {
+            to.copy_from_slice(record);
+        }
     }
 
     /// Writes a record of the input with its index.
@@ -150,7 +181,9 @@ impl<'s> ColumnLayout<'s> {
     pub(crate) fn compare_nth(&self, left: (&[u8], &Column, usize), right: (&[u8], &Column, usize)) -> Ordering {
         let prefix =
             |(_, column, nth): (&[u8], &Column, usize)| column.entries.get(nth).map(|entry| entry >> FREE_BITS);
-        prefix(left).cmp(&prefix(right)).then_with(|| {
+        // A column from another rank has no entries.
+        let by_prefix = prefix(left).zip(prefix(right)).map_or(Ordering::Equal, |(left, right)| left.cmp(&right));
+        by_prefix.then_with(|| {
             let [left, right] =
                 [left, right].map(|(bytes, column, nth)| self.record(bytes, column.nth(nth, self.size)));
             self.compare(left, right)

@@ -8,6 +8,7 @@ use crate::algorithm::Written;
 use crate::error::SortError;
 use crate::file::ALIGNMENT;
 use crate::job::LastRecord;
+use crate::ranks::Kind;
 
 use super::Pass;
 use super::column::{Column, ColumnLayout};
@@ -22,7 +23,8 @@ pub(super) enum Permutation {
     Untranspose,
 }
 
-/// Permutes the records of a column into pieces, one for each column.
+/// Permutes the records of a column into pieces: of the part from each rank, one for each column of
+/// this rank.
 #[derive(Clone, Copy)]
 pub(super) struct Permute<'s> {
     pub(super) permutation: Permutation,
@@ -37,10 +39,10 @@ pub(super) struct Permute<'s> {
 const TOGETHER: usize = 16;
 
 impl Permute<'_> {
-    /// Calls `put` for each record with its rank in the order and its destination.
+    /// Calls `put` for each record of a part with its place in the order and its destination.
     fn place(&self, mut put: impl FnMut(usize, usize)) {
         let shape = self.pass.shape;
-        let (columns, piece) = (shape.columns as usize, shape.piece() as usize);
+        let (columns, piece) = (shape.own() as usize, shape.piece() as usize);
         let (span, size) = (shape.span() as usize, self.then.size);
         // The distances in the order from one row to the next and from one column to the next.
         let (from_row, from_column, together) = match self.permutation {
@@ -59,26 +61,20 @@ impl Permute<'_> {
 
 impl Stage<Column> for Permute<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
-        let Pass { shape, sorted: form, .. } = self.pass;
-        let first = round.number * shape.rows;
+        let Pass { shape, sorted, .. } = self.pass;
+        // Parts from other ranks have indices.
+        let form = if shape.ranks == 1 { sorted } else { self.then };
+        let first = self.pass.first_index(round.number);
         let [out, ..] = round.auxiliary else { return Ok(Flow::Convey) };
         let column = std::mem::take(&mut buffer.tag);
         let (bytes, space) = (&*buffer.space(), out.space());
-        self.place(|nth, to| {
-            let to = &mut space[to..to + self.then.size];
-            if nth >= column.count {
-                to[..self.then.index].fill(u8::MAX);
-                to[self.then.index..].fill(0);
-                return;
-            }
-            let at = column.nth(nth, form.size);
-            let record = form.record(bytes, at);
-            if form.index < self.then.index {
-                self.then.carry(first + ((at - column.start) / form.size) as u64, record, to);
-            } else {
-                to.copy_from_slice(record);
-            }
-        });
+        for rank in 0..shape.ranks {
+            let (before, begin) = ((rank * shape.part()) as usize, (rank * shape.own() * shape.span()) as usize);
+            self.place(|nth, to| {
+                let to = &mut space[begin + to..][..self.then.size];
+                form.carry_nth((bytes, &column, before + nth), first, &self.then, to);
+            });
+        }
         buffer.swap(out);
         buffer.set_len((shape.columns * shape.span()) as usize);
         buffer.tag = column;
@@ -88,19 +84,37 @@ impl Stage<Column> for Permute<'_> {
 
 /// Merges the lower half of each column with the upper half of the next, the last step of the sort.
 /// Produces the output in parts that begin and end at aligned positions, except for its end.
+///
+/// Parts of neighbouring ranks meet within a page. It is written by the rank before, to which the
+/// other one sends its bytes. A column has more bytes than a page then, so that they are all
+/// in the first output.
 pub(super) struct Shift<'s> {
     pass: Pass<'s>,
+    /// The number of records in the output so far, those of the ranks before included.
     merged: u64,
     last: LastRecord,
     /// The bytes after the last aligned position.
     rest: Vec<u8>,
+    /// The number of bytes that the rank before has yet to get.
+    head: usize,
+    /// The position of the next output.
+    place: u64,
     written: &'s mut Written,
 }
 
 impl<'s> Shift<'s> {
     /// Creates the stage, which counts its output in `written`.
     pub(super) fn new(pass: Pass<'s>, written: &'s mut Written) -> Shift<'s> {
-        Shift { pass, merged: 0, last: LastRecord::default(), rest: Vec::new(), written }
+        let (begin, head) = pass.shape.head(pass.sort.job.ranks.number());
+        Shift {
+            pass,
+            merged: begin / pass.shape.record as u64,
+            last: LastRecord::default(),
+            rest: Vec::new(),
+            head,
+            place: begin + head as u64,
+            written,
+        }
     }
 
     /// Merges the records of one column from `half` on with those of another up to `end`, until
@@ -148,9 +162,20 @@ impl Stage<Column> for Shift<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         let is_last = round.is_last;
         let [kept, out] = round.auxiliary else { return Ok(Flow::Convey) };
-        let half = (self.pass.shape.rows / 2) as usize;
+        let Pass { sort, shape, .. } = self.pass;
+        let (ranks, half) = (sort.job.ranks, shape.half() as usize);
+        // The rank before merges the upper half of the first column.
+        let end = if round.number > 0 || ranks.is_first() { half } else { 0 };
         let (kept_column, column) = (std::mem::take(&mut kept.tag), std::mem::take(&mut buffer.tag));
-        let length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, half), out.space())?;
+        let mut length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, end), out.space())?;
+        if self.head > 0 && length > 0 {
+            ranks.send_back(Kind::Head, &out.space()[..self.head])?;
+            out.space().copy_within(self.head..length, 0);
+            length -= std::mem::take(&mut self.head);
+        }
+        if is_last && let (_, head @ 1..) = shape.head(ranks.number() + 1) {
+            length += ranks.receive_back(Kind::Head, &mut out.space()[length..][..head])?;
+        }
         let passed = if is_last { length } else { length - length % ALIGNMENT };
         self.rest.clear();
         self.rest.extend_from_slice(&out.space()[passed..length]);
@@ -160,7 +185,8 @@ impl Stage<Column> for Shift<'_> {
         kept.swap(out);
         kept.tag = column;
         buffer.set_len(passed);
-        buffer.tag = Column { place: self.written.bytes, ..kept_column };
+        buffer.tag = Column { place: self.place, ..kept_column };
+        self.place += passed as u64;
         self.written.bytes += passed as u64;
         Ok(Flow::Convey)
     }

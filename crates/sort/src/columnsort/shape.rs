@@ -15,6 +15,9 @@ pub(crate) const SORTERS: usize = 2;
 /// passes need one additional column.
 pub(crate) const AUXILIARY: usize = 2;
 
+/// The shared memory for messages from another rank, about.
+const MESSAGES: u64 = 64 << 10;
+
 /// The matrix for a number of records.
 ///
 /// It has `rows` times `columns` places, the last of which are padding. The number of rows is even
@@ -33,22 +36,26 @@ pub struct Shape {
     /// The number of records in a column.
     pub(crate) rows: u64,
     pub(crate) columns: u64,
+    /// The number of ranks, which have an equal number of columns each, one behind the other.
+    pub(crate) ranks: u64,
 }
 
 impl Shape {
-    /// Chooses the matrix with the fewest columns that fits into memory: with fewer columns, pieces
-    /// are larger.
+    /// Chooses the matrix with the fewest columns that fits into the memory of each of so many
+    /// ranks: with fewer columns, pieces are larger.
     ///
     /// # Errors
     /// Returns [`SortError::Memory`] with the minimum if no matrix fits into the memory, and
     /// [`SortError::Unsupported`] if no amount of memory suffices.
-    pub fn choose(count: u64, record: usize, memory: u64, variant: Variant) -> Result<Shape, SortError> {
+    pub fn choose(count: u64, record: usize, memory: u64, variant: Variant, ranks: u64) -> Result<Shape, SortError> {
         let mut needed = None;
-        for columns in 1.. {
-            let (enough, least) = (count.div_ceil(columns).max(1), least_rows(columns).unwrap_or(u64::MAX));
+        for columns in (1..).map(|own| own * ranks) {
+            let least = least_rows(columns).unwrap_or(u64::MAX).max(least_rows_of_ranks(record, ranks));
+            let enough = count.div_ceil(columns).max(1);
             let multiple = if columns.is_multiple_of(2) { columns } else { 2 * columns };
             let rows = enough.max(least).checked_next_multiple_of(multiple);
-            if let Some(shape) = rows.and_then(|rows| Shape::new(count, record, rows, columns)) {
+            let shape = rows.and_then(|rows| Shape::new(count, record, rows, columns)?.divided(ranks));
+            if let Some(shape) = shape {
                 let takes = shape.memory(variant);
                 if takes <= memory {
                     return Ok(shape);
@@ -76,7 +83,38 @@ impl Shape {
         // An index has at most 8 bytes, and a piece is followed by less than a page.
         let bytes = rows.checked_mul(record as u64 + 8)?.checked_add((columns + 3).checked_mul(ALIGNMENT as u64)?)?;
         let is_possible = is_sorted && has_room && record > 0 && bytes <= u64::from(u32::MAX);
-        is_possible.then_some(Shape { count, record, rows, columns })
+        is_possible.then_some(Shape { count, record, rows, columns, ranks: 1 })
+    }
+
+    /// Divides the columns among so many ranks. Returns `None` if they cannot be equal, or if
+    /// columns are so small that several ranks would write a page.
+    pub fn divided(self, ranks: u64) -> Option<Shape> {
+        let is_possible =
+            self.columns.checked_rem(ranks) == Some(0) && self.rows >= least_rows_of_ranks(self.record, ranks);
+        is_possible.then_some(Shape { ranks, ..self })
+    }
+
+    /// The number of columns of each rank.
+    pub fn own(&self) -> u64 {
+        self.columns / self.ranks
+    }
+
+    /// The number of records of a column that each rank gets.
+    pub fn part(&self) -> u64 {
+        self.rows / self.ranks
+    }
+
+    /// The number of records in half of a column.
+    pub fn half(&self) -> u64 {
+        self.rows / 2
+    }
+
+    /// The position in the output at which the part of a rank begins, and the number of bytes from
+    /// there to the next page or the end, which the rank before writes.
+    pub(crate) fn head(&self, rank: u64) -> (u64, usize) {
+        let first = if rank == 0 { 0 } else { rank * self.own() * self.rows + self.half() };
+        let [begin, end] = [first.min(self.count), self.count].map(|records| records * self.record as u64);
+        (begin, (begin.next_multiple_of(ALIGNMENT as u64).min(end) - begin) as usize)
     }
 
     /// The size of a record's index in temporary files: as few bytes as hold all indices and that
@@ -112,7 +150,7 @@ impl Shape {
 
     /// The number of buffers in flight.
     pub fn buffers(&self) -> usize {
-        BUFFERS.min(usize::try_from(self.columns).map_or(BUFFERS, |columns| columns + 1))
+        BUFFERS.min(usize::try_from(self.own()).map_or(BUFFERS, |columns| columns + 1))
     }
 
     /// The weight of a byte in the progress bar: a single pass counts as much as three passes.
@@ -120,8 +158,9 @@ impl Shape {
         if self.columns == 1 { 3 } else { 1 }
     }
 
-    /// The total memory in bytes: the buffers, including the auxiliary ones, the entries of each
-    /// column in memory, temporary memory for sorting, and a reserve for the program.
+    /// The total memory of a rank in bytes: the buffers, including the auxiliary ones, the entries
+    /// of each column in memory, temporary memory for sorting, two columns for the exchange with
+    /// other ranks (what it sends, and what has come), and a reserve for the program.
     pub fn memory(&self, variant: Variant) -> u64 {
         let (buffers, rows, buffer) = (self.buffers() as u64, self.rows, self.buffer() as u64);
         let entries = rows * size_of::<u128>() as u64;
@@ -129,6 +168,7 @@ impl Shape {
             Variant::IoBound => (buffers + AUXILIARY as u64) * (buffer + entries) + SORTERS as u64 * entries,
             Variant::ComputeBound => (buffers + AUXILIARY as u64 + SORTERS as u64) * buffer,
         };
+        let columns = columns + if self.ranks > 1 { 2 * buffer + self.ranks * MESSAGES } else { 0 };
         columns + (columns / 15).min(8 << 20)
     }
 }
@@ -136,6 +176,12 @@ impl Shape {
 /// The minimum number of rows for this many columns.
 fn least_rows(columns: u64) -> Option<u64> {
     (columns - 1).checked_pow(2)?.checked_mul(2)
+}
+
+/// The minimum number of rows for this many ranks: two ranks write no page both, and the part of a
+/// rank in the output has the beginning of a page.
+fn least_rows_of_ranks(record: usize, ranks: u64) -> u64 {
+    if ranks == 1 { 0 } else { (2 * ALIGNMENT).div_ceil(record.max(1)) as u64 }
 }
 
 #[cfg(test)]
@@ -155,8 +201,9 @@ mod tests {
             record in prop_oneof![1usize..300, 1usize..100_000],
             memory in prop_oneof![0u64..10_000_000, 0u64..10_000_000_000],
             variant in variants(),
+            ranks in 1u64..9,
         ) {
-            match Shape::choose(count, record, memory, variant) {
+            match Shape::choose(count, record, memory, variant, ranks) {
                 Ok(shape) => {
                     let (rows, columns) = (shape.rows, shape.columns);
                     prop_assert!(shape.memory(variant) <= memory);
@@ -166,14 +213,21 @@ mod tests {
                     prop_assert!(shape.buffer() as u64 <= u64::from(u32::MAX));
                     prop_assert!(shape.span() % ALIGNMENT as u64 == 0);
                     prop_assert!(shape.columns == 1 || count < 1 << (8 * shape.index()));
+                    prop_assert_eq!((shape.ranks, shape.own() * ranks), (ranks, columns));
+                    // Each rank has the first page that it writes for itself.
+                    let parts: Vec<_> = (0..=ranks).map(|rank| shape.head(rank)).collect();
+                    prop_assert_eq!((parts[0].0, parts[0].1, parts[ranks as usize].0), (0, 0, count * record as u64));
+                    for part in parts.windows(2) {
+                        prop_assert!(part[0].0 + part[0].1 as u64 <= part[1].0);
+                    }
                 }
                 Err(SortError::Memory { given, needed }) => {
                     prop_assert!(given == memory && needed > memory);
-                    prop_assert!(Shape::choose(count, record, needed, variant).is_ok());
-                    prop_assert!(Shape::choose(count, record, needed - 1, variant).is_err());
+                    prop_assert!(Shape::choose(count, record, needed, variant, ranks).is_ok());
+                    prop_assert!(Shape::choose(count, record, needed - 1, variant, ranks).is_err());
                 }
                 Err(SortError::Unsupported(_)) => {
-                    prop_assert!(Shape::choose(count, record, u64::MAX, variant).is_err());
+                    prop_assert!(Shape::choose(count, record, u64::MAX, variant, ranks).is_err());
                 }
                 Err(other) => prop_assert!(false, "{other}"),
             }
@@ -182,7 +236,7 @@ mod tests {
 
     #[test]
     fn records_that_fit_into_memory_are_one_column() {
-        let shape = Shape::choose(1000, 100, 1 << 20, Variant::IoBound).unwrap();
+        let shape = Shape::choose(1000, 100, 1 << 20, Variant::IoBound, 1).unwrap();
         assert_eq!((shape.columns, shape.rows, shape.index()), (1, 1000, 0));
     }
 
@@ -200,5 +254,9 @@ mod tests {
         assert!(Shape::new(100, 10, 104, 8).is_some());
         assert!(Shape::new(833, 10, 104, 8).is_none(), "there is room for 832");
         assert!(Shape::new(3, 10, 3, 1).is_none(), "a column has two halves");
+        let shape = |rows| Shape::new(100, 10, rows, 4).and_then(|shape| shape.divided(2));
+        assert!(shape(816).is_none(), "two ranks would write the same page");
+        assert!(shape(820).is_some());
+        assert!(shape(820).unwrap().divided(3).is_none(), "4 columns are not 3 equal parts");
     }
 }

@@ -62,12 +62,12 @@ impl Sorting<'_> {
         scratch: &mut Buffer<Column>,
         column: &mut Column,
     ) {
-        let Pass { shape, form: before, sorted: form, .. } = self.0;
+        let Pass { form: before, sorted: form, .. } = self.0;
         column.entries.clear();
         if form.index > before.index {
             let (from, to) = (&buffer.space()[column.start..], scratch.space());
             let records = from.chunks_exact(before.size).zip(to.chunks_exact_mut(form.size)).take(column.count);
-            for (index, (from, to)) in (number * shape.rows..).zip(records) {
+            for (index, (from, to)) in (self.0.first_index(number)..).zip(records) {
                 form.carry(index, from, to);
             }
             buffer.swap(scratch);

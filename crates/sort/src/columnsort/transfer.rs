@@ -45,19 +45,19 @@ pub(crate) enum Source<'s> {
 pub(super) struct Read<'s>(pub(super) Pass<'s>);
 
 impl Read<'_> {
-    /// The position, length and layout of a column.
-    fn column(&self, number: u64) -> (u64, usize, Column) {
+    /// The position, length and layout of the column of a round.
+    fn column(&self, round: u64) -> (u64, usize, Column) {
         let Pass { source, shape, .. } = self.0;
         let (rows, columns, record) = (shape.rows, shape.columns, shape.record);
-        if number >= columns {
+        if round >= shape.own() {
             return (0, 0, Column::default());
         }
         if let Source::Columns(_) = source {
             let length = columns * shape.span();
-            return (number * length, length as usize, Column { count: rows as usize, ..Column::default() });
+            return (round * length, length as usize, Column { count: rows as usize, ..Column::default() });
         }
-        let all = shape.count;
-        let (first, end) = ((number * rows).min(all), ((number + 1) * rows).min(all));
+        let (all, first) = (shape.count, self.0.first_index(round));
+        let (first, end) = (first.min(all), (first + rows).min(all));
         let (begin, end) = (first * record as u64, end * record as u64);
         let start = begin % ALIGNMENT as u64;
         let length = (end - begin + start).next_multiple_of(ALIGNMENT as u64);
@@ -123,12 +123,13 @@ impl Write<'_> {
     fn write(&self, round: &Round<'_, Column>, buffer: &Buffer<Column>) -> Result<(), SortError> {
         match self.0.target {
             Target::Pieces(spill) => {
-                let (columns, span) = (self.0.shape.columns, self.0.shape.span());
-                for (column, piece) in (0..columns).zip(buffer.filled().chunks_exact(span as usize)) {
+                let (columns, own, span) = (self.0.shape.columns, self.0.shape.own(), self.0.shape.span());
+                for (number, piece) in (0..columns).zip(buffer.filled().chunks_exact(span as usize)) {
                     if round.is_ending() {
                         break;
                     }
-                    let place = (column * columns + round.number) * span;
+                    let (rank, column) = (number / own, number % own);
+                    let place = (column * columns + rank * own + round.number) * span;
                     self.0.observe("write", place, piece.len());
                     let written = spill.write_at(place, piece);
                     written.map_err(SortError::write(&self.0.sort.job.temporary))?;
@@ -149,7 +150,7 @@ impl Stage<Column> for Write<'_> {
         let Pass { sort, shape, done, .. } = self.0;
         self.write(round, buffer)?;
         sort.job.progress.inc(buffer.len() as u64 * shape.weight());
-        if let Some(spill) = done.filter(|_| round.number < shape.columns) {
+        if let Some(spill) = done.filter(|_| round.number < shape.own()) {
             let length = shape.columns * shape.span();
             spill.free(round.number * length, length);
         }

@@ -6,9 +6,12 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use message::Communicator;
+
 use super::ALIGNMENT;
 use super::uncached::Uncached;
 use crate::error::SortError;
+use crate::ranks::Ranks;
 
 /// The input of a sort. Files and block devices are read by several threads at once, everything
 /// else sequentially.
@@ -27,7 +30,7 @@ enum Source {
 }
 
 /// The state of a file when it was opened.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     length: u64,
     /// The time of the last modification; `None` for a device.
@@ -37,6 +40,13 @@ struct Version {
 impl Version {
     fn of_file(about: &Metadata) -> Version {
         Version { length: about.len(), changed: Some((about.mtime(), about.mtime_nsec())) }
+    }
+
+    /// The bytes by which ranks compare what they have opened.
+    fn to_bytes(self) -> [u8; 24] {
+        let (seconds, nanoseconds) = self.changed.unwrap_or_default();
+        let words = [self.length.to_le_bytes(), seconds.to_le_bytes(), nanoseconds.to_le_bytes()];
+        std::array::from_fn(|at| words[at / 8][at % 8])
     }
 }
 
@@ -69,6 +79,23 @@ impl Input {
             }
         });
         Ok(Input { source: source.map_err(SortError::read(&name))?, name })
+    }
+
+    /// Opens a file that all ranks read, and that all must open by this.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be opened or is no file, or if it changes until all have
+    /// opened it.
+    pub fn open_by(world: &Communicator, path: &Path) -> Result<Input, SortError> {
+        let input = Input::open(path)?;
+        let Source::File { version, .. } = &input.source else {
+            let said = format!("{}: several ranks read only files, of which each reads a part", input.name);
+            return Err(SortError::Unsupported(said));
+        };
+        if Ranks::of(world).value_of_first(version.to_bytes())? != version.to_bytes() {
+            return Err(SortError::read(&input.name)(changed()));
+        }
+        Ok(input)
     }
 
     /// Reads from any reader. The name is for messages.
@@ -152,9 +179,13 @@ fn read_file(file: &Uncached, version: Version, place: u64, into: &mut [u8]) -> 
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
     }
     if version.changed.is_some() && Version::of_file(&file.file.metadata()?) != version {
-        return Err(io::Error::other("it was changed while it was being read"));
+        return Err(changed());
     }
     Ok(read)
+}
+
+fn changed() -> io::Error {
+    io::Error::other("it was changed while it was being read")
 }
 
 fn read_stream((reader, at): &mut (Box<dyn Read + Send>, u64), place: u64, into: &mut [u8]) -> io::Result<usize> {

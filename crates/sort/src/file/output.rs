@@ -1,15 +1,20 @@
 //! The output of a sort. A file appears only when it is complete and flushed.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use message::Communicator;
 use sys::files::{self, Replacement};
+use sys::unnamed;
 
 use super::folder::Folder;
 use super::uncached::Uncached;
 use crate::error::SortError;
+use crate::ranks::Ranks;
 
 /// The output of a sort. An unfinished file leaves no trace.
 pub struct Output {
@@ -26,8 +31,12 @@ enum Target {
 struct OutputFile {
     folder: Folder,
     file: Uncached,
-    replacement: Replacement,
+    /// `None` if another rank has created the file, and will give it its name.
+    replacement: Option<Replacement>,
 }
+
+/// Longer than the path of an open file of a process.
+const LONGEST_PATH: usize = 64;
 
 impl Output {
     /// Creates a file that replaces the target when it is finished, and not before. The new file
@@ -47,6 +56,37 @@ impl Output {
             files::Target::Stream(stream) => Ok(Target::stream(stream)),
         });
         Ok(Output { target: target.map_err(SortError::write(&name))?, name })
+    }
+
+    /// Creates a file of which all ranks write parts, and that all must create by this. The first
+    /// rank creates and finishes it, as [`Output::create`] describes; the others open it.
+    ///
+    /// # Errors
+    /// As [`Output::create`], and if the target is no file or cannot be opened by other ranks.
+    pub fn create_by(world: &Communicator, path: &Path) -> Result<Output, SortError> {
+        let ranks = Ranks::of(world);
+        let name = path.display().to_string();
+        let (mut created, mut told) = (None, [0; LONGEST_PATH]);
+        if ranks.is_first() {
+            let output = Output::create(path)?;
+            let Target::File(file) = &output.target else {
+                let said = format!("{name}: several ranks write only files, of which each writes a part");
+                return Err(SortError::Unsupported(said));
+            };
+            let opened = unnamed::path_of(&file.file.file).map_err(SortError::write(&name))?;
+            told.iter_mut().zip(opened.as_os_str().as_bytes()).for_each(|(to, &byte)| *to = byte);
+            created = Some(output);
+        }
+        let told = ranks.value_of_first(told)?;
+        let opened = OsStr::from_bytes(told.split(|&byte| byte == 0).next().unwrap_or_default());
+        let open = || {
+            let file = OutputFile::of_other_rank(Path::new(opened), path).map_err(SortError::write(&name))?;
+            Ok(Output { name, target: Target::File(Box::new(file)) })
+        };
+        let output = created.map_or_else(open, Ok::<_, SortError>)?;
+        // The file is open in all ranks before the first one closes it, or fails.
+        world.barrier()?;
+        Ok(output)
     }
 
     /// Opens the standard output.
@@ -141,13 +181,20 @@ impl Output {
 impl OutputFile {
     fn new(replacement: Replacement) -> io::Result<OutputFile> {
         let file = Uncached::new(replacement.file().try_clone()?);
-        Ok(OutputFile { folder: Folder::new(replacement.folder().clone()), file, replacement })
+        Ok(OutputFile { folder: Folder::new(replacement.folder().clone()), file, replacement: Some(replacement) })
+    }
+
+    /// The file that another rank has created, by its path there.
+    fn of_other_rank(opened: &Path, target: &Path) -> io::Result<OutputFile> {
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = Folder::new(files::Folder::open(folder)?);
+        Ok(OutputFile { folder, file: Uncached::new(files::open_existing(opened)?), replacement: None })
     }
 
     fn finish(self, length: u64) -> io::Result<()> {
         self.file.file.set_len(length)?;
         self.file.sync().map_err(|why| self.folder.explain(why))?;
-        self.replacement.finish()
+        self.replacement.map_or(Ok(()), Replacement::finish)
     }
 }
 

@@ -11,32 +11,37 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_sort::columnsort::shape::Shape;
 use rowlock_sort::{Algorithm, Format, Input, Key, KeyKind, Order, Outcome, Output, Sort, SortError, Variant};
 
-const VARIANTS: [Variant; 2] = [Variant::IoBound, Variant::ComputeBound];
+pub(crate) const VARIANTS: [Variant; 2] = [Variant::IoBound, Variant::ComputeBound];
 
 /// The records to sort, and the options.
-struct Case {
-    what: String,
-    size: usize,
-    keys: Vec<Key>,
-    records: Vec<u8>,
+pub(crate) struct Case {
+    pub(crate) what: String,
+    pub(crate) size: usize,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) records: Vec<u8>,
     /// The memory in percent of the minimum.
-    memory: u64,
-    is_unique: bool,
+    pub(crate) memory: u64,
+    pub(crate) is_unique: bool,
 }
 
 impl Case {
-    fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> Order {
         Order::new(Format::Fixed(self.size), self.keys.clone()).unwrap()
     }
 
     fn sort(&self, variant: Variant) -> Sort {
-        let least = least_memory((self.records.len() / self.size) as u64, self.size, variant);
+        self.sort_by(variant, 1)
+    }
+
+    /// With so many ranks.
+    pub(crate) fn sort_by(&self, variant: Variant, ranks: u64) -> Sort {
+        let least = ranks * least_memory((self.records.len() / self.size) as u64, self.size, variant, ranks);
         let (memory, algorithm) = (least * self.memory / 100, Algorithm::Columnsort(variant));
         Sort { memory, algorithm, is_unique: self.is_unique, ..Sort::new(self.order()) }
     }
 
     /// The expected output.
-    fn expected(&self) -> Vec<u8> {
+    pub(crate) fn expected(&self) -> Vec<u8> {
         let order = self.order();
         let mut records: Vec<&[u8]> = self.records.chunks_exact(self.size).collect();
         records.sort_by(|left, right| order.compare(left, right));
@@ -57,8 +62,9 @@ impl Case {
     }
 }
 
-fn least_memory(count: u64, size: usize, variant: Variant) -> u64 {
-    match Shape::choose(count, size, 0, variant) {
+/// The minimum for each of so many ranks.
+fn least_memory(count: u64, size: usize, variant: Variant, ranks: u64) -> u64 {
+    match Shape::choose(count, size, 0, variant, ranks) {
         Err(SortError::Memory { needed, .. }) => needed,
         other => panic!("{other:?}"),
     }
@@ -76,13 +82,13 @@ fn through_files(sort: &Sort, records: &[u8]) -> (Outcome, Vec<u8>) {
     (outcome, sorted)
 }
 
-fn bytes_at(offset: usize, length: usize) -> Key {
+pub(crate) fn bytes_at(offset: usize, length: usize) -> Key {
     Key { offset, length: Some(length), ..Key::WHOLE }
 }
 
 /// Creates `count` records of `size` bytes. The first `key` bytes are at most `most`; the rest is
 /// random.
-fn random(random: &mut Xoshiro256PlusPlus, count: usize, size: usize, key: usize, most: u8) -> Vec<u8> {
+pub(crate) fn random(random: &mut Xoshiro256PlusPlus, count: usize, size: usize, key: usize, most: u8) -> Vec<u8> {
     let mut records = vec![0; count * size];
     random.fill_bytes(&mut records);
     for record in records.chunks_exact_mut(size) {

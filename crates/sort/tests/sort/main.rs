@@ -8,4 +8,5 @@ mod files;
 mod limits;
 mod merge;
 mod random;
+mod ranks;
 mod separate_process;

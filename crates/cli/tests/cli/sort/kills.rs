@@ -73,16 +73,16 @@ fn kill_after_input(place: &Place, bytes: &[u8]) -> Child {
 /// A sort that is killed when it has read and written this much, unless it has ended by then.
 fn kill_after_traffic(place: &Place, traffic: u64) -> Child {
     let mut child = Child::start(&mut place.command(&[&["in", "out"], &HOW[..]].concat()));
-    while child.process().try_wait().unwrap().is_none() && traffic_of(&child) < traffic {
+    while child.process().try_wait().unwrap().is_none() && traffic_of(child.id()) < traffic {
         std::thread::sleep(Duration::from_micros(200));
     }
     child.process().kill().unwrap();
     child
 }
 
-/// How many bytes the child has read and written.
-fn traffic_of(child: &Child) -> u64 {
-    let counted = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+/// How many bytes a process has read and written.
+pub(super) fn traffic_of(process: u32) -> u64 {
+    let counted = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
     let numbers = counted.lines().filter_map(|line| {
         let (name, number) = line.split_once(": ")?;
         if matches!(name, "rchar" | "wchar") { number.parse::<u64>().ok() } else { None }

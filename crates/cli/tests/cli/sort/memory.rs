@@ -21,18 +21,23 @@ const RECORD: usize = 100;
 
 #[test]
 fn a_sort_needs_little_more_memory_than_its_budget() {
-    sort_in_group(8 << 20, 8 << 20, 50_000_000);
+    sort_in_group(8 << 20, 8 << 20, 50_000_000, 1);
+}
+
+#[test]
+fn each_rank_of_a_sort_needs_little_more_memory_than_its_part_of_the_budget() {
+    sort_in_group(32 << 20, 32 << 20, 50_000_000, 2);
 }
 
 #[test]
 fn a_sort_with_a_budget_above_the_limit_of_its_control_group_uses_less_and_is_not_killed() {
-    sort_in_group(8 << 20, 1 << 30, 50_000_000);
+    sort_in_group(8 << 20, 1 << 30, 50_000_000, 1);
 }
 
 #[test]
 #[ignore = "takes a while and 2 GB of disk; ./check --full runs it"]
 fn six_hundred_megabytes_are_sorted_in_little_more_than_64_mebibytes() {
-    sort_in_group(64 << 20, 64 << 20, 600_000_000);
+    sort_in_group(64 << 20, 64 << 20, 600_000_000, 1);
 }
 
 /// A control group with a memory limit. Removed on drop.
@@ -83,21 +88,24 @@ impl Drop for LimitedGroup {
     }
 }
 
-/// Sorts this much with this budget in a group that allows `allowed`, and checks the output.
-fn sort_in_group(allowed: u64, budget: u64, bytes: u64) {
-    let Some(group) = LimitedGroup::new(allowed + OVERHEAD) else { return };
+/// Sorts this much by so many ranks with this budget in a group that allows `allowed` and the
+/// overhead of each, and checks the output.
+fn sort_in_group(allowed: u64, budget: u64, bytes: u64, ranks: u64) {
+    let limit = allowed + ranks * OVERHEAD;
+    let Some(group) = LimitedGroup::new(limit) else { return };
     let place = Place::on_disk();
     if rustix::fs::statfs(place.temporary()).unwrap().f_type == TMPFS {
         return skip_part("files are in memory here, and count as memory");
     }
     let sum = fill(&place.path("in"), bytes);
+    let ranks = if ranks > 1 { format!("--ranks {ranks}") } else { String::new() };
     let line = format!(
-        "echo $$ > {}/cgroup.procs && exec rowlock sort in out --record {RECORD} --key 0:4 --memory {budget}",
+        "echo $$ > {}/cgroup.procs && exec rowlock sort in out --record {RECORD} --key 0:4 --memory {budget} {ranks}",
         group.folder.display()
     );
     let done = place.shell(&line).expect_exit(0);
     let highest = fs::read_to_string(group.folder.join(group.highest)).unwrap_or_default();
-    eprintln!("budget {budget}, limit {}, at the highest {}; {}", allowed + OVERHEAD, highest.trim(), done.stderr);
+    eprintln!("budget {budget}, limit {limit}, at the highest {}; {}", highest.trim(), done.stderr);
     assert_eq!(sum_of_sorted(&place.path("out")), sum);
     assert_eq!(place.left(), ["in", "out"]);
 }

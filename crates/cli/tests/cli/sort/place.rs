@@ -7,21 +7,24 @@ use std::process::{Command, Stdio};
 
 use testing::{Child, Output};
 
-/// A folder in which sorts run, and one for their temporary files.
+use crate::prun::Table;
+
+/// A folder in which sorts run, one for their temporary files, and a table of jobs for their ranks.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     temporary: tempfile::TempDir,
+    pub(crate) table: Table,
 }
 
 impl Place {
     pub(crate) fn new() -> Place {
-        Place { folder: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() }
+        Place { folder: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap(), table: Table::new() }
     }
 
     /// On a disk, or at least in the build folder: `/tmp` is often in memory.
     pub(crate) fn on_disk() -> Place {
         let folder = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        Place { folder: folder(), temporary: folder() }
+        Place { folder: folder(), temporary: folder(), table: Table::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -34,13 +37,19 @@ impl Place {
 
     /// `rowlock sort` with an empty standard input.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = crate::rowlock(&[&["sort"], arguments].concat());
+        self.any_command(&[&["sort"], arguments].concat())
+    }
+
+    /// `rowlock` with these arguments and an empty standard input.
+    pub(crate) fn any_command(&self, arguments: &[&str]) -> Command {
+        let mut command = crate::rowlock(arguments);
         self.set_up(&mut command);
         command
     }
 
     fn set_up(&self, command: &mut Command) {
-        command.env("TMPDIR", self.temporary()).current_dir(self.folder.path());
+        command.env("TMPDIR", self.temporary()).env("ROWLOCK_TABLE", self.table.place());
+        command.current_dir(self.folder.path());
     }
 
     /// Runs `rowlock sort` with these arguments.
