@@ -10,8 +10,8 @@
  * A function that ends a handle takes the address of the handle and stores NULL there, so that using it
  * again is an error. Any thread may use any handle, but no thread may use one that another thread ends.
  *
- * A call that waits fails if a rank dies. Calls that do not wait, such as tests of requests, do not look
- * for that: a program that polls must wait now and then.
+ * A call that waits fails within a fraction of a second after a rank has died, and so do repeated calls
+ * that do not wait, such as tests of requests.
  *
  * A rule is a text as listed by the command `rowlock policies`: "adaptive" (the meaning of NULL),
  * "always-block", "2cs+", "44 us" and others.

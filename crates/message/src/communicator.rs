@@ -10,7 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::{Delivery, Engine, Want};
 use crate::error::Error;
 use crate::matching::{Envelope, Pattern, Ticket};
-use crate::operation::{Exchange, Probe, Receive, Send};
+use crate::operation::{Arrival, Exchange, Probe, Receive, Send};
 use crate::request::{ReceiveRequest, SendRequest};
 use crate::sending::{Payload, Sending};
 
@@ -225,10 +225,13 @@ impl Communicator {
     /// As [`probe`](Self::probe), without waiting: `None` if there is no such message yet.
     ///
     /// # Errors
-    /// If there is no such rank.
+    /// If there is no such rank, or if a rank of the job has died.
     pub fn iprobe<T: Element>(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>, Error> {
         let mut probe = self.probing(from.into(), tag.into())?;
-        self.endpoint.try_run(&mut probe)?;
+        match self.endpoint.test(&mut probe) {
+            Ok(_) | Err(Error::Left { .. }) => {}
+            Err(why) => return Err(why),
+        }
         Ok(probe.found.map(|envelope| self.status::<T>(&envelope)))
     }
 
@@ -313,8 +316,8 @@ impl<'c> Posted<'c> {
         Ok(of.status::<T>(&got))
     }
 
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.endpoint.engine()
+    pub(crate) fn arrival(&self) -> Arrival {
+        Arrival { ticket: self.ticket, from: self.pattern.source, found: None }
     }
 }
 

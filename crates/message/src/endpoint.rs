@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
-use policy::Instant;
 use policy::waiting::Waiter;
 use wait::external::{Awaited, ExternalObject};
 use wait::{Counters, Statistics, Waiting};
@@ -24,6 +24,9 @@ const PATIENCE: u32 = 1_000;
 /// some looks, and the answer of a rank that runs has mostly come by then. A fraction of the time
 /// of a block, for rules that block at once.
 const LOOKS: u32 = 20;
+
+/// How often calls that do not wait look for dead ranks, in milliseconds: as often as a wait does.
+const LIVENESS_INTERVAL: u64 = 100;
 
 /// A call that is carried out step by step.
 pub(crate) trait Operation {
@@ -54,6 +57,9 @@ pub(crate) struct Endpoint {
     waiter: Mutex<Option<Waiter>>,
     waits: AtomicU64,
     counters: Counters,
+    joined: Instant,
+    /// When a call that does not wait looks for dead ranks, in milliseconds after it has joined.
+    next_check: AtomicU64,
     /// The number of contexts that this rank has chosen for communicators.
     pub(crate) contexts: AtomicU64,
 }
@@ -70,6 +76,8 @@ impl Endpoint {
             waiter: Mutex::new(Some(ExternalObject::waiter(&waiting))),
             waits: AtomicU64::new(0),
             counters: Counters::new(),
+            joined: Instant::now(),
+            next_check: AtomicU64::new(LIVENESS_INTERVAL),
             contexts: AtomicU64::new(0),
         }
     }
@@ -93,6 +101,30 @@ impl Endpoint {
     /// Goes on with an operation once. Returns whether it is complete.
     pub(crate) fn try_run(&self, operation: &mut impl Operation) -> Result<bool, Error> {
         step(&mut self.engine(), operation)
+    }
+
+    /// Goes on with an operation once, for a call that does not wait. Returns whether it is
+    /// complete. A program may repeat such calls, so now and then they look for dead ranks.
+    pub(crate) fn test(&self, operation: &mut impl Operation) -> Result<bool, Error> {
+        if self.try_run(operation)? {
+            return Ok(true);
+        }
+        let now = self.joined.elapsed().as_millis() as u64;
+        if now < self.next_check.load(Relaxed) {
+            return Ok(false);
+        }
+        self.next_check.store(now + LIVENESS_INTERVAL, Relaxed);
+        match self.end_of(operation.awaited()) {
+            // Messages that ranks sent before their end count.
+            Some(end) => {
+                if self.try_run(operation)? {
+                    Ok(true)
+                } else {
+                    Err(end.into())
+                }
+            }
+            None => Ok(false),
+        }
     }
 
     /// Waits by the rule until an operation is complete.
@@ -150,10 +182,8 @@ impl Endpoint {
             if self.try_run(operation)? {
                 return Ok(());
             }
-            match end.take() {
-                Some(End::Lost { rank, pid }) => return Err(Error::Lost { rank, pid }),
-                Some(End::Left { rank }) => return Err(Error::Left { rank }),
-                None => {}
+            if let Some(end) = end.take() {
+                return Err(end.into());
             }
         }
     }
@@ -180,6 +210,15 @@ impl Endpoint {
 enum End {
     Lost { rank: u32, pid: u32 },
     Left { rank: u32 },
+}
+
+impl From<End> for Error {
+    fn from(end: End) -> Error {
+        match end {
+            End::Lost { rank, pid } => Error::Lost { rank, pid },
+            End::Left { rank } => Error::Left { rank },
+        }
+    }
 }
 
 #[inline]
@@ -229,7 +268,7 @@ impl<O: Operation> Awaited for OperationWait<'_, O> {
         }
     }
 
-    fn sleep(&mut self, deadline: Option<Instant>) {
+    fn sleep(&mut self, deadline: Option<policy::Instant>) {
         let endpoint = self.endpoint;
         self.polls = self.polls.max(PATIENCE);
         endpoint.transport.sleep(endpoint.rank, deadline, || self.step(&mut endpoint.engine()));

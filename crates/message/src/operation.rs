@@ -107,6 +107,25 @@ impl Operation for Probe {
     }
 }
 
+/// Looks for the message of a posted receive without receiving it.
+pub(crate) struct Arrival {
+    pub(crate) ticket: Ticket,
+    pub(crate) from: Option<u32>,
+    pub(crate) found: Option<Envelope>,
+}
+
+impl Operation for Arrival {
+    fn step(&mut self, engine: &mut Engine) -> Result<bool, Error> {
+        engine.progress(None)?;
+        self.found = engine.matching.message(self.ticket).map(|message| message.envelope);
+        Ok(self.found.is_some())
+    }
+
+    fn awaited(&self) -> Option<u32> {
+        self.from
+    }
+}
+
 /// Makes progress, and looks whether something has become true.
 pub(crate) struct Until<F> {
     pub(crate) rank: u32,

@@ -32,9 +32,9 @@ impl<T: Element> SendRequest<'_, T> {
     /// Whether the message is complete. Makes progress.
     ///
     /// # Errors
-    /// If the message could not be sent.
+    /// If the message could not be sent, or if the receiver has died or left.
     pub fn test(&self) -> Result<bool, Error> {
-        self.communicator.endpoint.try_run(&mut self.until_over())?;
+        self.communicator.endpoint.test(&mut self.until_over())?;
         self.outcome().unwrap_or(Ok(())).map(|()| self.outcome().is_some())
     }
 
@@ -83,13 +83,11 @@ impl<'c, T: Element> ReceiveRequest<'c, T> {
     /// long message may have to be copied yet.
     ///
     /// # Errors
-    /// If the shared memory is damaged.
+    /// If the sender has left, or any rank has died, without that message.
     pub fn test(&self) -> Result<Option<Status>, Error> {
-        let mut engine = self.posted.engine();
-        engine.progress(None)?;
-        engine.tell_news();
-        let message = engine.matching.message(self.posted.ticket);
-        Ok(message.map(|message| self.communicator.status::<T>(&message.envelope)))
+        let mut arrival = self.posted.arrival();
+        self.communicator.endpoint.test(&mut arrival)?;
+        Ok(arrival.found.map(|envelope| self.communicator.status::<T>(&envelope)))
     }
 
     /// Waits for the message and receives it into the beginning of `values`.

@@ -7,9 +7,11 @@ use crate::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let waits = ["receive", "receive-spinning", "receive-any", "probe", "send", "send-long", "isend"];
+    let polls = ["polls-of-a-receive", "polls-of-a-send", "iprobe"];
     let calls = ["barrier", "broadcast", "reduce", "all-to-all", "split"];
     let idle = waits
         .into_iter()
+        .chain(polls)
         .chain(calls)
         .map(|part| trial(&format!("a_rank_that_dies_without_taking_part_ends_{part}"), move || dies_idle(part)));
     let busy = calls

@@ -125,6 +125,15 @@ fn act(world: &Communicator, part: &str) {
         "send" => forever(|| world.send(ranks - 1, 0, &[0_u64; 1_000])),
         "send-long" => forever(|| world.send(ranks - 1, 0, &vec![0_u64; 1 << 20])),
         "isend" => forever(|| world.isend(ranks - 1, 0, vec![0_u64; 1 << 20])?.wait().map(drop)),
+        "polls-of-a-receive" => {
+            let receive = world.ireceive::<u8>(ranks - 1, 0).unwrap();
+            forever(|| receive.test().map(drop))
+        }
+        "polls-of-a-send" => {
+            let send = world.isend(ranks - 1, 0, vec![0_u64; 1 << 20]).unwrap();
+            forever(|| send.test().map(drop))
+        }
+        "iprobe" => forever(|| world.iprobe::<u8>(ranks - 1, 0).map(drop)),
         "barrier" => forever(|| world.barrier()),
         "broadcast" => forever(|| world.broadcast(ranks - 1, &mut [0_u64; 10_000])),
         "reduce" => forever(|| world.all_reduce(&mut [0_u64; 10_000], u64::wrapping_add)),
