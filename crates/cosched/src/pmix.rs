@@ -21,7 +21,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
-pub use pmix::{Call, Event};
+use pmix::Library;
+pub use pmix::{Call, Event, LoadError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use sys::containment::{Contained, Manner};
@@ -52,6 +53,14 @@ pub enum PmixError {
     /// It has ended or said nothing.
     #[error("the PMIx server has not started{0}")]
     Silent(String),
+}
+
+/// The version of the library that a server would use, in its own words. It stays loaded.
+///
+/// # Errors
+/// If there is none, or it is not one whose interface is known.
+pub fn library_version() -> Result<String, LoadError> {
+    Library::load().map(|library| library.version().to_owned())
 }
 
 /// The running server of a job. When it is dropped, the server ends.

@@ -5,6 +5,7 @@ mod control;
 mod findings;
 mod inspection;
 mod kernel;
+mod messages;
 mod probes;
 mod runs;
 mod text;
@@ -12,7 +13,7 @@ mod waiting;
 
 pub use findings::DoctorReport;
 
-use findings::Capability::{self, Control, Inspection, Runs, Waiting};
+use findings::Capability::{self, Control, Inspection, Messages, Runs, Waiting};
 use findings::{Finding, Verdict};
 use probes::Probes;
 
@@ -22,7 +23,7 @@ use crate::error::Error;
 type Judge = fn(&Probes) -> Verdict;
 
 /// Each feature with the capability that needs it most.
-const FEATURES: [(&str, Capability, Judge); 21] = [
+const FEATURES: [(&str, Capability, Judge); 23] = [
     ("futexes", Waiting, waiting::futexes),
     ("cpu-number", Waiting, waiting::cpu_number),
     ("several-cpus", Waiting, waiting::several_cpus),
@@ -33,6 +34,8 @@ const FEATURES: [(&str, Capability, Judge); 21] = [
     ("outside-containers", Runs, runs::outside_containers),
     ("one-session", Runs, runs::one_session),
     ("simulated-scheduler", Runs, runs::simulated_scheduler),
+    ("memory-reads", Messages, messages::memory_reads),
+    ("pmix", Messages, messages::pmix),
     ("tracefs", Inspection, inspection::tracefs),
     ("perf", Inspection, inspection::perf),
     ("run-delay", Inspection, inspection::run_delay),

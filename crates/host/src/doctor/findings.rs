@@ -13,6 +13,8 @@ pub(super) enum Capability {
     Waiting,
     /// Running scenarios on this machine, and measuring what it costs.
     Runs,
+    /// Ranks of parallel jobs that exchange messages.
+    Messages,
     /// Observing what the kernel did during a run.
     Inspection,
     /// Priorities, timeslices and groups: preferring some threads over others, and stopping jobs.
@@ -20,14 +22,15 @@ pub(super) enum Capability {
 }
 
 impl Capability {
-    pub(super) const ALL: [Capability; 4] =
-        [Capability::Waiting, Capability::Runs, Capability::Inspection, Capability::Control];
+    pub(super) const ALL: [Capability; 5] =
+        [Capability::Waiting, Capability::Runs, Capability::Messages, Capability::Inspection, Capability::Control];
 
     /// Its name, and a description.
     pub(super) const fn words(self) -> (&'static str, &'static str) {
         match self {
             Capability::Waiting => ("waiting", "barriers and locks"),
             Capability::Runs => ("runs", "scenarios on this machine, and their figures"),
+            Capability::Messages => ("messages", "ranks of parallel jobs, and programs of MPI"),
             Capability::Inspection => ("inspection", "what the kernel reports of a run (--trace needs none of it)"),
             Capability::Control => ("control", "giving some threads priority over others, and letting jobs take turns"),
         }

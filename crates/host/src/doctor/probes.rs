@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use cosched::StopMechanism;
 use cosched::pds::JobTable;
+use cosched::pmix::LoadError;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -17,6 +18,7 @@ use sys::futex::{self, Scope, WaitResult};
 use sys::load::CpuTime;
 use sys::perf::{Counter, probe};
 use sys::priorities;
+use sys::process_memory::ProcessMemory;
 use sys::rseq::{Rseq, rseq};
 use sys::scheduling::{Thread, is_grouped_by_session, nice};
 use sys::task_group::TaskGroup;
@@ -106,6 +108,31 @@ fn table() -> Result<String, String> {
     }
 }
 
+/// How far processes may read the memory of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MemoryReads {
+    /// Whether this process may read its own memory so.
+    pub(super) of_itself: bool,
+    /// `kernel.yama.ptrace_scope`. `None` if the kernel lacks it.
+    pub(super) scope: Option<u32>,
+    /// Whether the capability SYS_PTRACE is effective.
+    pub(super) is_privileged: bool,
+}
+
+impl MemoryReads {
+    fn current() -> MemoryReads {
+        let (from, mut to) = ([1], [0]);
+        let own = ProcessMemory { pid: std::process::id() };
+        let read = own.read(from.as_ptr().expose_provenance() as u64, &mut to);
+        let sets = capabilities(None);
+        MemoryReads {
+            of_itself: read.is_ok() && to == from,
+            scope: number("/proc/sys/kernel/yama/ptrace_scope"),
+            is_privileged: sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_PTRACE)),
+        }
+    }
+}
+
 /// The results of all probes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probes {
@@ -122,6 +149,9 @@ pub(super) struct Probes {
     /// Whether threads can block on a futex, both within a process and across processes.
     pub(super) futexes: bool,
     pub(super) rseq: Rseq,
+    pub(super) memory_reads: MemoryReads,
+    /// The text of libpmix about its version, or why it cannot be used.
+    pub(super) pmix: Result<String, String>,
     pub(super) nice: Trial<i32>,
     /// The lowest nice value that is allowed.
     pub(super) best_nice: Trial<i32>,
@@ -180,6 +210,11 @@ impl Probes {
                 .into_iter()
                 .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == WaitResult::Changed),
             rseq: rseq(),
+            memory_reads: MemoryReads::current(),
+            pmix: cosched::pmix::library_version().map_err(|why| match why {
+                LoadError::NotFound(why) => format!("there is no libpmix ({why})"),
+                why => why.to_string(),
+            }),
             nice: kind_of_error(nice(Thread::current())),
             best_nice: kind_of_error(priorities::best_nice()),
             real_time: kind_of_error(priorities::check_real_time()),

@@ -12,7 +12,7 @@ use sys::rseq::Rseq;
 use super::cgroups::{Cgroups, Controller};
 use super::findings::State;
 use super::kernel::{Kernel, Preemption};
-use super::probes::{JobStops, Perf, Privileges, Virtualization};
+use super::probes::{JobStops, MemoryReads, Perf, Privileges, Virtualization};
 use super::*;
 use crate::machine::Machine;
 
@@ -55,6 +55,8 @@ fn workstation() -> Probes {
         job_lowering: Ok("weight"),
         futexes: true,
         rseq: Rseq::Registered,
+        memory_reads: MemoryReads { of_itself: true, scope: Some(1), is_privileged: true },
+        pmix: Ok("OpenPMIx 4.2.2".to_owned()),
         nice: Ok(0),
         best_nice: Ok(-20),
         real_time: Ok(()),
@@ -89,6 +91,7 @@ fn unprivileged() -> Probes {
     };
     probes.job_lowering = Err("the job cannot be lowered: this user may do nothing".to_owned());
     (probes.best_nice, probes.real_time) = (Ok(0), denied);
+    probes.memory_reads.is_privileged = false;
     probes.perf = Perf { paranoid: Some(2), own_switches: denied, cycles: Ok(()), others: denied };
     probes.tracing = denied;
     probes.kernel =
@@ -112,6 +115,8 @@ fn container() -> Probes {
     probes.cgroups.quota = quota(150, "/sys/fs/cgroup/cpu.max");
     probes.kernel = Kernel { preemption: None, preemption_is_dynamic: false, ..probes.kernel };
     probes.rseq = Rseq::Unregistered;
+    probes.memory_reads.of_itself = false;
+    probes.pmix = Err("there is no libpmix (libpmix.so.2: cannot open shared object file)".to_owned());
     probes.timeslice = Ok(None);
     (probes.tracefs, probes.tracing) = (None, Err(NotFound));
     (probes.pressure, probes.sched_ext) = (Err(Unsupported), false);
@@ -217,6 +222,18 @@ fn states_follow_from_the_probes() {
     let about = [unprivileged(), outermost].map(|probes| verdict(&probes, "one-session").costs.pop().unwrap().what);
     assert!(about[0].contains("no priority over other sessions"), "{about:?}");
     assert!(about[1].contains("each thread competes with whole sessions"), "{about:?}");
+    // A restriction to descendants does not bind root, and the last one binds all.
+    for (scope, is_privileged, state) in [
+        (None, false, State::Yes),
+        (Some(0), false, State::Yes),
+        (Some(1), false, State::No),
+        (Some(2), true, State::Yes),
+        (Some(3), true, State::No),
+    ] {
+        let mut probes = workstation();
+        probes.memory_reads = MemoryReads { of_itself: true, scope, is_privileged };
+        assert_eq!(verdict(&probes, "memory-reads").state, state, "{scope:?} {is_privileged}");
+    }
     let mut without_table = workstation();
     without_table.job_stops.table = Err("there is no folder".to_owned());
     let Verdict { state, seen, .. } = verdict(&without_table, "job-stops");
