@@ -155,7 +155,8 @@ fn killed_ranks_end_the_sort_and_leave_nothing() {
     testing::for_each_seed(1, |seed| kill(6, seed));
 }
 
-/// Kills a rank of this many sorts, or asks the job to end, at moments that are drawn from the seed.
+/// Kills a rank of this many sorts, or asks the job to end, at moments that are drawn from the
+/// seed.
 fn kill(times: u64, seed: u64) {
     let place = Place::new();
     let bytes = records(60_000, 6);
