@@ -66,8 +66,8 @@ impl<'s> Ranks<'s> {
         Ok(world.send(world.rank() - 1, kind as u32, bytes)?)
     }
 
-    /// Receives what the rank behind this one sends back. Returns the number of bytes: 0 at the last
-    /// rank.
+    /// Receives what the rank behind this one sends back. Returns the number of bytes: 0 at the
+    /// last rank.
     pub(crate) fn receive_back(self, kind: Kind, into: &mut [u8]) -> Result<usize, SortError> {
         let Some(world) = self.0.filter(|_| !self.is_last()) else { return Ok(0) };
         Ok(world.receive(Source::Rank(world.rank() + 1), Tag::Value(kind as u32), into)?.count)

@@ -41,8 +41,8 @@ use crate::verify::verify;
 pub struct Sort {
     /// The order.
     pub order: Order,
-    /// The memory budget in bytes, including the page cache; that of all ranks together. A sort uses less if the process may
-    /// allocate less (`ulimit -v` and `-d`), or if the input is small.
+    /// The memory budget in bytes, including the page cache; that of all ranks together. A sort
+    /// uses less if the process may allocate less (`ulimit -v` and `-d`), or if the input is small.
     pub memory: u64,
     /// The folder for temporary files.
     pub temporary: PathBuf,
