@@ -18,7 +18,7 @@ use policy::slices::Movement;
 use rustix::process::Pid;
 use scenario::coscheduling::Reschedule;
 use scenario::result::{CoschedulingOutcome, Percentiles, SwitchTimes};
-use scenario::{Coscheduling, JobKind, Setting};
+use scenario::{Coscheduling, JobKind, Message, Setting};
 use sys::containment::JobGroup;
 use sys::identity::Identity;
 use sys::scheduling::{Thread, set_affinity};
@@ -30,9 +30,6 @@ use crate::protocol::Order;
 /// The part of a setting that this machine cannot do, in words that go on after "only the simulator
 /// has".
 pub fn only_simulated(setting: &Setting) -> Option<String> {
-    if setting.jobs.iter().any(|job| matches!(job.kind, JobKind::Message(_))) {
-        return Some("jobs of kind `message`".to_owned());
-    }
     setting.coscheduling.as_ref().and_then(only_simulated_way)
 }
 
@@ -104,8 +101,12 @@ fn topology(machine: &Machine) -> Topology {
 
 /// A job's kind with the rule by which it waits in this setting.
 pub(crate) fn with_waiting(setting: &Setting, mut kind: JobKind) -> JobKind {
-    if let (JobKind::Barrier { waiting, .. }, Some(of)) = (&mut kind, &setting.coscheduling) {
-        *waiting = of.how.waiting(*waiting);
+    let rule = match &mut kind {
+        JobKind::Barrier { waiting, .. } | JobKind::Message(Message { waiting, .. }) => Some(waiting),
+        _ => None,
+    };
+    if let (Some(rule), Some(of)) = (rule, &setting.coscheduling) {
+        *rule = of.how.waiting(*rule);
     }
     kind
 }
@@ -147,7 +148,7 @@ impl Turns {
             command: order.job.name.clone(),
             ranks: threads,
             request: demand.request(state.topology(), &[]).ok(),
-            weight: 1,
+            weight: if let JobKind::Message(message) = &order.job.kind { message.weight } else { 1 },
             gang: self.gang,
             with: None,
             waits_for_cells: false,
