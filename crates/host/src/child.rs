@@ -1,11 +1,11 @@
-//! The process of one job: the program runs itself again, with a hidden argument. So nothing else
-//! needs to be installed, and a job cannot disturb the measuring process.
+//! The process of one job, or of one rank of a job: the program runs itself again, with a hidden
+//! argument. So nothing else needs to be installed, and a job cannot disturb the measuring process.
 
 use std::process::exit;
 
 use scenario::JobKind;
 
-use crate::executors::{command, fibers, pipeline, threads};
+use crate::executors::{command, fibers, pipeline, rank, ranks, threads};
 use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, reply};
 use crate::scheduling;
 
@@ -44,7 +44,8 @@ fn serve() -> Result<(), Failure> {
         JobKind::Pipeline(of) => pipeline::serve(&order, of, requests),
         JobKind::Fibers(of) => fibers::serve(&order, of, requests),
         JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Cpu { .. } => threads::serve(&order, requests),
-        JobKind::Message(_) => Err("its messages are not sent here".to_owned().into()),
+        JobKind::Message(of) if order.rank.is_some() => rank::serve(&order, of, requests),
+        JobKind::Message(of) => ranks::serve(&order, of, requests),
         JobKind::Command { argv, .. } => {
             // On this thread too, and not on another one: the kernel would kill the command with
             // the thread that started it.

@@ -3,6 +3,8 @@
 pub(crate) mod command;
 pub(crate) mod fibers;
 pub(crate) mod pipeline;
+pub(crate) mod rank;
+pub(crate) mod ranks;
 pub(crate) mod threads;
 
 use std::sync::OnceLock;
@@ -29,6 +31,11 @@ fn reply_ready(threads: Vec<i32>) -> Result<(), Failure> {
 fn begun(at: policy::Instant) -> Instant {
     let now = Instant::now();
     now.checked_sub(cosched::now().since(at).into()).unwrap_or(now)
+}
+
+/// The inverse of [`begun`].
+fn on_clock_of_requests(at: Instant) -> policy::Instant {
+    policy::Instant::from_nanos(cosched::now().as_nanos().saturating_sub(Span::from(at.elapsed()).as_nanos()))
 }
 
 /// Waits for the next request. Returns `None` if the run is gone.
@@ -79,8 +86,13 @@ fn run_program(
         }
         Ok::<_, ProgramError>(())
     };
-    if let Err(why) = run() {
-        let _ = reply(&Reply::Failed(why.to_string().into()));
+    reply_failure(run().map_err(|why| Failure::from(why.to_string())));
+}
+
+/// Replies if a job's program has failed.
+fn reply_failure(result: Result<(), Failure>) {
+    if let Err(failure) = result {
+        let _ = reply(&Reply::Failed(failure));
     }
 }
 

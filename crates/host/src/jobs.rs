@@ -17,20 +17,22 @@ use sys::process::{RequestsToEnd, end_with_this_thread};
 
 use crate::error::Error;
 use crate::event_log::EventLog;
-use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Request, send};
+use crate::protocol::{Failure, JOB, MessageReader, Order, Rank, Reply, Request, Spins, send};
 use crate::timeline::Sampler;
 use crate::turns::{JobTurns, Turns};
 
 /// The time between two checks whether the run was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
-/// The process of one job.
+/// The process of one job, or of one rank of a job.
 pub(crate) struct Job {
     pub(crate) name: String,
     /// The ids of the computing threads, once the job is ready.
     pub(crate) threads: Option<Vec<i32>>,
     /// The questions to its waiting rule and the decisions, if they are recorded.
     pub(crate) record: Vec<RecordedStep>,
+    /// The spins of a rank, once it has finished.
+    pub(crate) spins: Spins,
     /// The event logs of its threads, if they are written.
     pub(crate) event_logs: Vec<EventLog>,
     /// Its outcome, once it has finished.
@@ -41,8 +43,8 @@ pub(crate) struct Job {
     pub(crate) arrival: Duration,
     /// Whether it has started.
     pub(crate) started: bool,
-    /// Whether the process runs a command, which it ends with itself.
-    has_command: bool,
+    /// Whether the process has others, a command or ranks, which it ends with itself.
+    has_processes: bool,
     process: Process,
     /// The id of the process that has the computing threads, once the job is ready.
     id: u32,
@@ -87,17 +89,20 @@ impl Process {
 impl Job {
     /// Starts the process that executes `order`.
     fn start(program: &Path, order: &Order, turns: Option<JobTurns>) -> Result<Job, Error> {
-        let scenario::Job { name, kind, .. } = &order.job;
+        let scenario::Job { name: job, kind, .. } = &order.job;
+        let name = &order.rank.as_ref().map_or_else(|| job.clone(), |rank| format!("rank {}", rank.number));
         let failed = |why: io::Error| {
             // EAGAIN: a process limit that could not be read beforehand.
             let is_input = why.kind() == io::ErrorKind::WouldBlock;
             Error::of_job(name, format!("cannot start `{}` as its process: {why}", program.display()), is_input)
         };
         let mut command = Command::new(program);
-        // The name identifies the job in lists of processes.
-        command.args([JOB, name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // The names identify the job in lists of processes.
+        command.args([JOB, job]).args(order.rank.is_some().then_some(name));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // The scenario decides the structure of its pipelines, not the user's environment.
         command.env_remove(pipeline::environment::STRUCTURE);
+        command.envs(order.rank.iter().flat_map(Rank::environment));
         let mut process = Process::start(&mut command, turns.as_ref()).map_err(failed)?;
         let child = process.child();
         let (requests, replies) = (child.stdin.take(), child.stdout.take().map(MessageReader::new));
@@ -106,12 +111,17 @@ impl Job {
             name: name.clone(),
             threads: None,
             record: Vec::new(),
+            spins: Spins::default(),
             event_logs: Vec::new(),
             outcome: None,
             endless: kind.is_endless(),
             arrival: Duration::ZERO,
             started: false,
-            has_command: matches!(kind, JobKind::Command { .. }),
+            has_processes: match kind {
+                JobKind::Command { .. } => true,
+                JobKind::Message(_) => order.rank.is_none(),
+                _ => false,
+            },
             process,
             id: 0,
             turns,
@@ -139,13 +149,12 @@ impl Job {
         self.turns.as_ref().map_or(Ok(()), |turns| turns.bind(&self.name, self.id, threads))
     }
 
-    /// Lets it begin.
-    fn go(&mut self) -> Result<(), Error> {
-        let now = cosched::now();
+    /// Lets it begin, as of this time.
+    pub(crate) fn go(&mut self, at: policy::Instant) -> Result<(), Error> {
         if let (Some(turns), Process::Kept(process)) = (&mut self.turns, &self.process) {
             turns.start(&self.name, process.id())?;
         }
-        self.send(&Request::Go(now))
+        self.send(&Request::Go(at))
     }
 
     /// Takes its outcome.
@@ -177,6 +186,7 @@ impl Job {
             match reply.map_err(|why| failed(self, why))? {
                 Reply::Ready { process, threads } => (self.id, self.threads) = (process, Some(threads)),
                 Reply::Recorded(record) => self.record = record,
+                Reply::Spun(spins) => self.spins = spins,
                 Reply::EventLog(piece) => self.add_log_piece(piece),
                 Reply::Finished(outcome) => self.finish(*outcome)?,
                 Reply::Failed(Failure { message, is_input }) => {
@@ -207,8 +217,8 @@ impl Job {
         self.requests = None;
         match &mut self.process {
             // It asks its command to end. If it ended itself now, the command would be killed
-            // without having been asked, and nothing could wait for it.
-            _ if self.has_command => {}
+            // without having been asked, and nothing could wait for it, or for its ranks.
+            _ if self.has_processes => {}
             Process::Kept(process) => process.end(),
             Process::Plain(process) => drop(process.kill()),
         }
@@ -266,7 +276,7 @@ impl Jobs {
     /// Starts the endless jobs that arrive at the beginning, ahead of the others.
     pub(crate) fn start_endless_early(&mut self) -> Result<(), Error> {
         let mut early = self.jobs.iter_mut().filter(|job| job.starts_early());
-        early.try_for_each(Job::go)
+        early.try_for_each(|job| job.go(cosched::now()))
     }
 
     /// Starts the jobs that have arrived by now, in a run that began at `start`. Endless jobs begin
@@ -276,7 +286,7 @@ impl Jobs {
         for job in self.jobs.iter_mut().filter(|job| !job.started && job.arrival <= since) {
             job.started = true;
             if !job.starts_early() {
-                job.go()?;
+                job.go(cosched::now())?;
             }
             if job.endless {
                 job.send(&Request::Count)?;
@@ -289,7 +299,7 @@ impl Jobs {
     /// Ends endless jobs, including those that have not started.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         for job in self.jobs.iter_mut().filter(|job| job.endless && !job.started && !job.arrival.is_zero()) {
-            job.go()?;
+            job.go(cosched::now())?;
         }
         self.jobs.iter().filter(|job| job.endless).filter_map(|job| job.turns.as_ref()).for_each(JobTurns::release);
         self.send_to_endless(Request::Stop)
@@ -390,12 +400,13 @@ mod tests {
             name: "crew".to_owned(),
             threads: None,
             record: Vec::new(),
+            spins: Spins::default(),
             event_logs: Vec::new(),
             outcome: None,
             endless: false,
             arrival: Duration::ZERO,
             started: false,
-            has_command: false,
+            has_processes: false,
             process: Process::Plain(process),
             id: 0,
             turns: None,

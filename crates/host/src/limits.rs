@@ -97,6 +97,16 @@ pub(crate) fn check_command(program: &str) -> Result<(), String> {
     })
 }
 
+/// Refuses more ranks of a job than can share memory. Fails with a sentence.
+pub(crate) fn check_ranks(ranks: u32) -> Result<(), String> {
+    let most = message::memory::MOST_RANKS;
+    if ranks <= most {
+        Ok(())
+    } else {
+        Err(format!("it has {ranks} ranks, and on this machine at most {most} exchange messages"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

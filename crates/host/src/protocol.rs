@@ -14,10 +14,14 @@
 //!    | <------------------------ Finished -- |    or Failed, at any time
 //!    | -- Stop ----------------------------> |    endless jobs finish; others are finished already
 //! ```
+//!
+//! The process of a `message` job starts one for each rank, and is the run to them.
 
+use std::ffi::OsString;
 use std::io::{self, Write, stdout};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 
 use policy::Span;
 use policy::record::RecordedStep;
@@ -56,6 +60,27 @@ pub(crate) struct Order {
     pub(crate) keep_running: bool,
     /// The record to make.
     pub(crate) recording: Recording,
+    /// The rank of the job that the process is. `None` for the process of the whole job.
+    pub(crate) rank: Option<Rank>,
+}
+
+/// A rank of a `message` job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rank {
+    pub(crate) number: u32,
+    /// The number of all ranks.
+    pub(crate) ranks: u32,
+    /// The path of the memory that they share.
+    pub(crate) memory: PathBuf,
+}
+
+impl Rank {
+    /// The variables by which its process finds the others.
+    pub(crate) fn environment(&self) -> [(&'static str, OsString); 3] {
+        use message::environment::{MESSAGES, RANK, RANKS};
+        let number = |number: u32| number.to_string().into();
+        [(RANK, number(self.number)), (RANKS, number(self.ranks)), (MESSAGES, self.memory.clone().into())]
+    }
 }
 
 /// The record of a run besides its outcome. Recording takes time, which the outcome includes.
@@ -89,10 +114,19 @@ pub(crate) enum Reply {
     },
     /// The questions to its waiting rule and the decisions, before it finishes.
     Recorded(Vec<RecordedStep>),
+    /// The spins of a rank, before it finishes.
+    Spun(Spins),
     /// A piece of a thread's event log, before the job finishes.
     EventLog(EventLog),
     Finished(Box<JobOutcome>),
     Failed(Failure),
+}
+
+/// How often threads spun while they waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spins {
+    pub(crate) all: u64,
+    pub(crate) successful: u64,
 }
 
 /// Why a job failed.
@@ -204,6 +238,7 @@ mod tests {
             rate: Rate { iteration_ps: 2_345, start_ps: 31_000 },
             keep_running: true,
             recording: Recording::Decisions,
+            rank: Some(Rank { number: 1, ranks: 2, memory: "/proc/1/fd/3".into() }),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::calibration::{HostCalibration, twin};
 use crate::error::Error;
 use crate::event_log::EventLog;
 use crate::jobs::{Job, Jobs};
-use crate::limits::{check_command, check_threads, check_threads_per_process};
+use crate::limits::{check_command, check_ranks, check_threads, check_threads_per_process};
 use crate::machine::idle_time;
 use crate::protocol::{Order, Recording};
 use crate::scheduling;
@@ -68,7 +68,7 @@ pub struct JobEventLogs {
 impl Host {
     /// Refuses what this machine cannot do, before anything starts: missing commands, more threads
     /// than the limits allow, nice values, CPUs and slices that the kernel does not grant,
-    /// ways to share cells, messages, and settings without a job that ends.
+    /// ways to share cells, numbers of ranks, and settings without a job that ends.
     ///
     /// # Errors
     /// Only errors for which [`Error::is_input`] is true.
@@ -86,14 +86,18 @@ impl Host {
             if let JobKind::Command { argv, .. } = &job.kind {
                 check_command(argv.first().map_or("", String::as_str)).map_err(refused)?;
             }
+            if let JobKind::Message(message) = &job.kind {
+                check_ranks(message.ranks()).map_err(refused)?;
+            }
         }
         // Each job has a process with two threads besides those that compute. A command has a
-        // keeper and at least one more process. Turns take a keeper, an agent, and two processes
-        // that succeed the agent.
+        // keeper and at least one more process. A rank is a process with a further thread. Turns
+        // take a keeper, an agent, and two processes that succeed the agent.
         let cpus = self.calibration.machine.cpus;
         let of_turns = if sharing(setting).is_some() { 4 } else { 0 };
         let threads_of = |kind: &JobKind| match kind {
             JobKind::Command { .. } => 3 + of_turns,
+            JobKind::Message(message) => 2 * u64::from(message.ranks()) + 2 + of_turns,
             kind => u64::from(kind.threads(cpus)) + 2 + of_turns,
         };
         let most = setting.jobs.iter().map(|job| threads_of(&job.kind)).max().unwrap_or(0);
@@ -138,7 +142,7 @@ impl Host {
             jobs.run_for(cancel, EARLY_START)?;
         }
         let watched = jobs.jobs.iter().zip(0..).filter_map(|(job, number)| {
-            Some((JobId(number), job.process(), job.threads.as_deref().filter(|threads| !threads.is_empty())?))
+            Some((JobId(number), job.threads.as_deref().filter(|threads| !threads.is_empty())?))
         });
         let mut sampler = Sampler::new(watched);
         let (start, idle) = (Instant::now(), idle_time(cpus));
@@ -197,6 +201,7 @@ impl Host {
             rate: self.calibration.rate,
             keep_running: setting.keep_running,
             recording,
+            rank: None,
         };
         setting.jobs_with_copies().map(order).collect()
     }

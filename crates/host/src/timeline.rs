@@ -42,11 +42,13 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples the threads with these ids in these processes, or none if there are too many.
-    pub(crate) fn new<'a>(jobs: impl Iterator<Item = (JobId, u32, &'a [i32])> + Clone) -> Sampler {
-        let threads: usize = jobs.clone().map(|(_, _, threads)| threads.len()).sum();
-        let open = |(job, process, threads): (JobId, u32, &[i32])| {
-            let files = threads.iter().filter_map(|id| File::open(format!("/proc/{process}/task/{id}/stat")).ok());
+    /// Samples the threads with these ids, or none if there are too many.
+    pub(crate) fn new<'a>(jobs: impl Iterator<Item = (JobId, &'a [i32])> + Clone) -> Sampler {
+        let threads: usize = jobs.clone().map(|(_, threads)| threads.len()).sum();
+        let open = |(job, threads): (JobId, &[i32])| {
+            // Threads of a job may be in several processes. The folder of a thread's id is that of
+            // its process.
+            let files = threads.iter().filter_map(|id| File::open(format!("/proc/{id}/task/{id}/stat")).ok());
             (job, files.collect())
         };
         let jobs = if threads <= MAX_THREADS { jobs.map(open).collect() } else { Vec::new() };
@@ -118,7 +120,7 @@ mod tests {
         while Stat::parse(&std::fs::read(&stat).unwrap()).unwrap().state != b'S' {
             std::thread::yield_now();
         }
-        let mut sampler = Sampler::new([(JobId(3), std::process::id(), &threads[..])].into_iter());
+        let mut sampler = Sampler::new([(JobId(3), &threads[..])].into_iter());
         // The first sample is not early, and the others are taken when they are due.
         const SAMPLES: usize = 100;
         let mut times = vec![sampler.due().unwrap()];
@@ -143,7 +145,7 @@ mod tests {
     #[test]
     fn too_many_threads_are_not_sampled() {
         let threads = vec![1; MAX_THREADS + 1];
-        let sampler = Sampler::new([(JobId(0), std::process::id(), &threads[..])].into_iter());
+        let sampler = Sampler::new([(JobId(0), &threads[..])].into_iter());
         assert_eq!(sampler.due(), None);
     }
 }

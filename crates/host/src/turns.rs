@@ -18,7 +18,7 @@ use policy::slices::Movement;
 use rustix::process::Pid;
 use scenario::coscheduling::Reschedule;
 use scenario::result::{CoschedulingOutcome, Percentiles, SwitchTimes};
-use scenario::{Coscheduling, JobKind, Setting};
+use scenario::{Coscheduling, JobKind, Message, Setting};
 use sys::containment::JobGroup;
 use sys::identity::Identity;
 use sys::scheduling::{Thread, set_affinity};
@@ -30,9 +30,6 @@ use crate::protocol::Order;
 /// The part of a setting that this machine cannot do, in words that go on after "only the simulator
 /// has".
 pub fn only_simulated(setting: &Setting) -> Option<String> {
-    if setting.jobs.iter().any(|job| matches!(job.kind, JobKind::Message(_))) {
-        return Some("jobs of kind `message`".to_owned());
-    }
     setting.coscheduling.as_ref().and_then(only_simulated_way)
 }
 
@@ -104,8 +101,12 @@ fn topology(machine: &Machine) -> Topology {
 
 /// A job's kind with the rule by which it waits in this setting.
 pub(crate) fn with_waiting(setting: &Setting, mut kind: JobKind) -> JobKind {
-    if let (JobKind::Barrier { waiting, .. }, Some(of)) = (&mut kind, &setting.coscheduling) {
-        *waiting = of.how.waiting(*waiting);
+    let rule = match &mut kind {
+        JobKind::Barrier { waiting, .. } | JobKind::Message(Message { waiting, .. }) => Some(waiting),
+        _ => None,
+    };
+    if let (Some(rule), Some(of)) = (rule, &setting.coscheduling) {
+        *rule = of.how.waiting(*rule);
     }
     kind
 }
@@ -147,7 +148,7 @@ impl Turns {
             command: order.job.name.clone(),
             ranks: threads,
             request: demand.request(state.topology(), &[]).ok(),
-            weight: 1,
+            weight: if let JobKind::Message(message) = &order.job.kind { message.weight } else { 1 },
             gang: self.gang,
             with: None,
             waits_for_cells: false,
@@ -261,7 +262,9 @@ fn failed(job: &str, why: &AgentError) -> Error {
 mod tests {
     use policy::Span;
     use policy::gang::Gang;
+    use policy::layout::Request;
     use policy::waiting::WaitingRule;
+    use scenario::message::Pattern;
     use scenario::{Compute, Granularity, Job, MachineKeys};
 
     use super::*;
@@ -272,6 +275,19 @@ mod tests {
     fn setting(coscheduling: Coscheduling) -> Setting {
         let (jobs, machine) = (Vec::new(), MachineKeys::default());
         Setting { machine, jobs, coscheduling: Some(coscheduling), keep_running: false }
+    }
+
+    fn ranks() -> Message {
+        Message {
+            request: Request::Ranks(2),
+            pattern: Pattern::Ring,
+            bytes: 1,
+            rounds: 1,
+            compute: None,
+            sleep: None,
+            waiting: WaitingRule::AlwaysBlock,
+            weight: 3,
+        }
     }
 
     fn of(coscheduling: Coscheduling) -> Option<String> {
@@ -301,6 +317,21 @@ mod tests {
         turns.table.update(|state, now| state.release(job.agent.job(), now).map_err(AgentError::from)).unwrap();
         let lost = job.finish("hog").unwrap_err();
         assert!(!lost.is_input() && lost.to_string().starts_with("job `hog`: there is no job"), "{lost}");
+    }
+
+    #[test]
+    fn ranks_have_the_share_of_the_turns_that_their_job_asks_for() {
+        let machine = Machine::current().unwrap();
+        let host = Host { program: "/nowhere".into(), calibration: sample_calibration(machine.clone()) };
+        let kinds = [JobKind::Message(ranks()), JobKind::Cpu { threads: 1, work: None }];
+        let jobs = kinds.into_iter().zip(["ranks", "hog"]).map(|(kind, name)| Job::new(name, 1, kind));
+        let setting = Setting { jobs: jobs.collect(), ..setting(Coscheduling::default()) };
+        let turns = Turns::begin(&Coscheduling::default(), &machine).unwrap();
+        let weights = host.orders(&setting, 1, Recording::Nothing).into_iter().map(|order| {
+            let job = turns.enter(&order).unwrap();
+            turns.table.state().unwrap().facts(job.agent.job()).unwrap().weight
+        });
+        assert_eq!(weights.collect::<Vec<_>>(), [3, 1]);
     }
 
     #[test]
@@ -348,16 +379,20 @@ mod tests {
     #[test]
     fn every_wait_is_bounded_under_implicit_coscheduling() {
         let waiting = WaitingRule::AlwaysSpin;
-        let kind =
-            JobKind::Barrier { threads: 2, compute: Compute::Granularity(Granularity::Fine), rounds: 1, waiting };
-        let rule = |how| {
-            let coscheduling = Some(Coscheduling { how, ..Coscheduling::default() });
-            let jobs = vec![Job::new("crew", 1, kind.clone())];
-            let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling, keep_running: false };
-            let JobKind::Barrier { waiting, .. } = with_waiting(&setting, kind.clone()) else { panic!() };
-            waiting
-        };
-        assert_eq!(rule(Gang::Strict), waiting);
-        assert_eq!(Ok(rule(Gang::Implicit)), "2cs+".parse());
+        let kinds = [
+            JobKind::Barrier { threads: 2, compute: Compute::Granularity(Granularity::Fine), rounds: 1, waiting },
+            JobKind::Message(Message { waiting, ..ranks() }),
+        ];
+        for kind in kinds {
+            let rule = |how| {
+                let setting = setting(Coscheduling { how, ..Coscheduling::default() });
+                match with_waiting(&setting, kind.clone()) {
+                    JobKind::Barrier { waiting, .. } | JobKind::Message(Message { waiting, .. }) => waiting,
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert_eq!(rule(Gang::Strict), waiting);
+            assert_eq!(Ok(rule(Gang::Implicit)), "2cs+".parse());
+        }
     }
 }

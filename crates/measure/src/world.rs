@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(of(cells, cpu), (2, None));
         let cellos = of(&format!("{cells}\ncoscheduling.how = 'cellos'"), cpu);
         assert_eq!(cellos, only("`coscheduling.how = \"cellos\"`"));
-        assert_eq!(of("machine.like = 'host'", message), only("jobs of kind `message`"));
+        assert_eq!(of("machine.like = 'host'", message), (2, None));
         assert_eq!(of("machine.cpus = 2", message), (1, None));
     }
 }

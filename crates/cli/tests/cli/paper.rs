@@ -17,8 +17,8 @@ use papers::figure::evidence::Evidence;
 use papers::figure::judgement::Judgement;
 use papers::{PAPERS, Paper, Study};
 use policy::Span;
-use scenario::JobKind;
 use scenario::result::World;
+use scenario::{JobKind, Message};
 use testing::{Child, Output};
 
 fn rowlock(folder: &Path, arguments: &[&str]) -> Output {
@@ -189,36 +189,56 @@ fn host() -> Host {
     Host { program: env!("CARGO_BIN_EXE_rowlock").into(), calibration }
 }
 
+/// Measures a figure on this machine at a reduced size, and returns the comparison as text.
+fn measured(name: &str) -> String {
+    let paper = Paper::named(name).unwrap();
+    let figure = paper.on_host().unwrap();
+    let host = host();
+    let mut scenario = figure.scenario(host::cells(&host.calibration.machine)).unwrap();
+    scenario.experiment.repeat = 1;
+    for setting in scenario.arms.iter_mut().map(|arm| &mut arm.setting) {
+        // A job of `ap/skew` must have several turns.
+        setting.coscheduling.as_mut().unwrap().slice = Span::from_millis(5);
+        for job in &mut setting.jobs {
+            let JobKind::Message(Message { rounds, .. }) = &mut job.kind else { panic!("{job:?}") };
+            *rounds = (*rounds / 100).min(500);
+        }
+    }
+    let place = tempfile::tempdir().unwrap();
+    let manifest = Manifest::begin(name, &[World::Host], Timestamp::of(std::time::UNIX_EPOCH));
+    let worlds = TwoWorlds::new(Some(host), NonZeroUsize::MIN);
+    let (mut folder, cancel) = (Folder::create(place.path()).unwrap(), AtomicBool::new(false));
+    let finished =
+        experiment::run(scenario.clone(), None, &worlds, &mut folder, manifest, &mut |_| (), &cancel).unwrap();
+    assert!(finished.error.is_none(), "{:?}", finished.error);
+    let (expected, evidence) = (figure.expected().unwrap(), Evidence::new(&scenario, &finished.report.runs));
+    let judgement = Judgement::new(paper, &expected, &evidence, &Changes::default(), &finished.report);
+    for band in &judgement.bands {
+        assert_eq!(band.ours.map(|ours| ours.samples), Some(1), "{name}: {band:?}");
+    }
+    papers::figure::text::render(&judgement, &expected, &evidence)
+}
+
 #[test]
 #[ignore = "takes a while; ./check --full runs it"]
 fn skew_and_baselines_are_measured_on_this_machine_at_a_reduced_size() {
     for (name, theirs) in [("ap/skew", ["about 10", "around 5"].as_slice()), ("ap/baselines", &["slower"])] {
-        let paper = Paper::named(name).unwrap();
-        let figure = paper.on_host().unwrap();
-        let host = host();
-        let mut scenario = figure.scenario(host::cells(&host.calibration.machine)).unwrap();
-        scenario.experiment.repeat = 1;
-        for setting in scenario.arms.iter_mut().map(|arm| &mut arm.setting) {
-            // A job of `ap/skew` must have several turns.
-            setting.coscheduling.as_mut().unwrap().slice = Span::from_millis(5);
-            for job in &mut setting.jobs {
-                let JobKind::Barrier { rounds, .. } = &mut job.kind else { panic!("{job:?}") };
-                *rounds = if *rounds == 50_000 { 500 } else { *rounds / 100 };
-            }
-        }
-        let place = tempfile::tempdir().unwrap();
-        let manifest = Manifest::begin(name, &[World::Host], Timestamp::of(std::time::UNIX_EPOCH));
-        let worlds = TwoWorlds::new(Some(host), NonZeroUsize::MIN);
-        let (mut folder, cancel) = (Folder::create(place.path()).unwrap(), AtomicBool::new(false));
-        let finished =
-            experiment::run(scenario.clone(), None, &worlds, &mut folder, manifest, &mut |_| (), &cancel).unwrap();
-        assert!(finished.error.is_none(), "{:?}", finished.error);
-        let (expected, evidence) = (figure.expected().unwrap(), Evidence::new(&scenario, &finished.report.runs));
-        let judgement = Judgement::new(paper, &expected, &evidence, &Changes::default(), &finished.report);
-        for band in &judgement.bands {
-            assert_eq!(band.ours.map(|ours| ours.samples), Some(1), "{name}: {band:?}");
-        }
-        let text = papers::figure::text::render(&judgement, &expected, &evidence);
+        let text = measured(name);
+        assert!(theirs.iter().all(|theirs| text.contains(theirs)), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "takes a while; ./check --full runs it"]
+fn jobs_that_share_the_cells_of_this_machine_are_measured_at_a_reduced_size() {
+    for (name, theirs) in [
+        ("ap/fig5", ["one-to-all, 1048576 rounds"].as_slice()),
+        ("ap/fig6", &["about 3"]),
+        ("ap/fig7", &["about 4"]),
+        ("ap/table3", &["1.06", "3.78"]),
+        ("ap/fig8", &["nearly flat", "no overlap", "proportional"]),
+    ] {
+        let text = measured(name);
         assert!(theirs.iter().all(|theirs| text.contains(theirs)), "{text}");
     }
 }

@@ -5,6 +5,7 @@
 
 mod family;
 mod fibers;
+mod messages;
 mod pipelines;
 mod runs;
 mod survival;
@@ -18,9 +19,8 @@ fn main() {
     turns::run_if_asked();
     runs::compute_if_asked();
     let arguments = Arguments::from_args();
-    let trials =
-        runs::TRIALS.iter().chain(pipelines::TRIALS).chain(fibers::TRIALS).chain(survival::TRIALS).chain(turns::TRIALS);
-    let trials = trials.map(|&(name, body)| {
+    let trials = [runs::TRIALS, pipelines::TRIALS, fibers::TRIALS, messages::TRIALS, survival::TRIALS, turns::TRIALS];
+    let trials = trials.into_iter().flatten().map(|&(name, body)| {
         Trial::test(name, move || {
             body();
             Ok(())

@@ -8,6 +8,7 @@ use sys::process::{RequestsToEnd, end_with_this_thread};
 use testing::Child;
 
 use crate::family::{Family, wait_until};
+use crate::messages::endless;
 use crate::runs::{self, hogs, job, setting, shell};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
@@ -19,14 +20,14 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
 /// The argument that makes this program the run that is killed.
 const RUN: &str = "__run";
 
-/// Runs hogs and a shell script until killed, if this process was started for that.
+/// Runs hogs, a shell script and two ranks until killed, if this process was started for that.
 pub(crate) fn run_if_asked() {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(RUN) {
         return;
     }
     let script = arguments.next().unwrap_or_default();
-    let setting = setting(vec![job("hogs", hogs(2)), job("script", shell(&script))]);
+    let setting = setting(vec![job("hogs", hogs(2)), job("script", shell(&script)), endless("ranks")]);
     // The script does not end by itself.
     let ended = runs::run(&setting);
     panic!("{ended:?}");
@@ -49,10 +50,10 @@ fn expect_end(family: &Family, run: Child) {
 }
 
 fn a_run_killed_at_any_moment_leaves_nothing() {
-    // The run itself, the hogs, the command's process, its keeper, the shell, and two processes in
-    // a new session that are not waited for.
+    // The run itself, the hogs, the command's process, its keeper, the shell, two processes in a
+    // new session that are not waited for, and the process of the ranks with its two.
     let script = "setsid sh -c 'sleep 1000; true' & sleep 1000; true";
-    for members in 1..=7 {
+    for members in 1..=10 {
         let family = Family::new(&format!("moment-{members}"));
         let mut run = start(&family, script);
         wait_until("the expected number of processes", || family.members().len() >= members);
@@ -74,7 +75,7 @@ fn a_signal_to_the_whole_group() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::KILL] {
         let family = Family::new(&format!("request-{}", signal.as_raw()));
         let mut run = start(&family, "setsid sh -c 'sleep 1000; true' & sleep 1000; true");
-        wait_until("all processes", || family.members().len() >= 7);
+        wait_until("all processes", || family.members().len() >= 10);
         kill_process_group(Pid::from_child(run.process()), signal).unwrap();
         expect_end(&family, run);
     }

@@ -30,7 +30,7 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_run_killed_while_jobs_are_stopped_leaves_nothing", a_killed_run_leaves_nothing),
 ];
 
-fn setting(how: Gang, jobs: Vec<Job>) -> Setting {
+pub(crate) fn setting(how: Gang, jobs: Vec<Job>) -> Setting {
     let slice = Span::from_millis(5);
     Setting { coscheduling: Some(Coscheduling { how, slice, ..Coscheduling::default() }), ..runs::setting(jobs) }
 }

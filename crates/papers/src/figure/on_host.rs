@@ -1,7 +1,8 @@
 //! Figures that this machine can repeat, at its own size.
 //!
 //! Such a figure has a second scenario, `papers/STUDY/NAME.host.toml`, in which `{cells}` is the
-//! number of cells of this machine and `{threads}` that of the threads of a job that fills them.
+//! number of cells of this machine and `{threads}` that of the threads of a job that fills them. A
+//! job with `{half}` or `{quarter}` has that part of the cells, if there are enough.
 //! Its file of bands has no ends: the value of the paper is only shown beside ours, because it is
 //! that of another machine.
 
@@ -39,31 +40,59 @@ macro_rules! ap {
 }
 
 /// All figures that this machine can repeat.
-pub static HOST_FIGURES: [HostFigure; 4] = [
+pub static HOST_FIGURES: [HostFigure; 9] = [
+    ap!(
+        "fig5",
+        false,
+        "messages go through shared memory, so a round takes less time and there are more; the job without turns stands \
+         for CellOS"
+    ),
     ap!(
         "table2",
         true,
         "a job starts with the first output of its program, which sends no messages; there is no CellOS"
     ),
-    ap!("fig9", true, "a job starts with the first output of its program, which spins and sends no messages"),
     ap!(
-        "skew",
+        "fig6",
         false,
-        "the jobs meet at barriers, since no messages are sent here, and are stopped instead of lowered"
+        "messages go through shared memory, jobs are stopped instead of lowered, and four fit into a slice only from \
+         eight cells on; with two or three cells, each has a slice of its own"
     ),
+    ap!(
+        "fig7",
+        false,
+        "messages go through shared memory, jobs are stopped instead of lowered, and two fit into a slice only from \
+         four cells on; with fewer, each has a slice of its own"
+    ),
+    ap!(
+        "table3",
+        false,
+        "messages go through shared memory, jobs are stopped instead of lowered, and as many fit into a slice as in the \
+         paper only from eight cells on; with two or three cells, each has a slice of its own"
+    ),
+    ap!(
+        "fig8",
+        false,
+        "messages go through shared memory, so a rank mostly waits for another to be woken and not for a network, which \
+         leaves less time for other jobs; `adaptive` stands for `moderate`, and jobs that spin in turns stand for CellOS"
+    ),
+    ap!("fig9", true, "a job starts with the first output of its program, which spins and sends no messages"),
+    ap!("skew", false, "messages go through shared memory, and jobs are stopped instead of lowered"),
     ap!(
         "baselines",
         false,
-        "the jobs meet at barriers, since no messages are sent here; so `dynamic`, which needs them, is left out, as is \
-         `original`, and jobs are stopped instead of lowered"
+        "messages go through shared memory, jobs are stopped instead of lowered, and `dynamic` and `original` are left out"
     ),
 ];
 
 impl HostFigure {
     /// The scenario file for a machine with so many cells.
     pub fn text(&self, cells: u32) -> String {
-        // Threads that are alone do not wait.
-        self.scenario.replace("{cells}", &cells.to_string()).replace("{threads}", &cells.max(2).to_string())
+        let parts = [("{threads}", 1), ("{half}", 2), ("{quarter}", 4)];
+        parts.iter().fold(self.scenario.replace("{cells}", &cells.to_string()), |text, (name, part)| {
+            // Threads that are alone do not wait.
+            text.replace(name, &(cells / part).max(2).to_string())
+        })
     }
 
     /// The scenario for a machine with so many cells.
@@ -95,6 +124,7 @@ impl Paper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::evidence::Evidence;
 
     #[test]
     fn figures_on_this_machine_are_scenarios_that_it_can_run_and_have_no_bands() {
@@ -104,10 +134,30 @@ mod tests {
                 let scenario = figure.scenario(cells).unwrap_or_else(|bad| panic!("{bad}"));
                 for arm in &scenario.arms {
                     assert_eq!(host::only_simulated(&arm.setting), None, "{}", figure.file);
-                    assert_eq!(arm.setting.threads(1) % u64::from(cells.max(2)), 0);
+                    for job in &arm.setting.jobs {
+                        assert!((2..=cells.max(2)).contains(&job.kind.threads(1)), "{}: {job:?}", figure.file);
+                    }
                 }
             }
             assert!(figure.expected().unwrap().band.iter().all(|band| !band.is_judged()), "{}", figure.file);
+        }
+    }
+
+    #[test]
+    fn every_value_that_is_shown_is_that_of_an_arm_and_has_its_reference() {
+        for (figure, cells) in HOST_FIGURES.iter().flat_map(|figure| [1, 2, 64].map(|cells| (figure, cells))) {
+            let (scenario, expected) = (figure.scenario(cells).unwrap(), figure.expected().unwrap());
+            let evidence = Evidence::new(&scenario, &[]);
+            let lines = expected.figure.line.iter().map(|line| (&line.name, &line.of));
+            let bands = expected.band.iter().flat_map(|band| band.of.iter().map(move |of| (&band.what, of)));
+            for (name, group) in lines.chain(bands) {
+                assert!(!evidence.arms(group).is_empty(), "{}: {name}", figure.file);
+            }
+            for band in expected.band.iter().filter(|band| band.measure.has_reference()) {
+                let arms = band.of.iter().flat_map(|group| evidence.arms(group));
+                let has_reference = |arm: usize| evidence.reference_arm(arm, &band.against).is_some();
+                assert!(arms.into_iter().all(has_reference), "{}: {}", figure.file, band.what);
+            }
         }
     }
 }

@@ -1,13 +1,5 @@
 //! The ranks of a message job: the place of each in the pattern, and its mailbox.
 //!
-//! * **Ring.** The first rank computes, sleeps, sends to the next one and receives from the last
-//!   one. Every other rank receives from the one before it, computes, sleeps and sends to the next
-//!   one.
-//! * **One-to-all.** The first rank computes, sleeps, sends to all others in the order of their
-//!   numbers, and receives from all of them. The others receive and send an answer at once.
-//! * **Exchange.** Every rank computes, sleeps, sends to its neighbours around the ring, and
-//!   receives from them. Two ranks have one neighbour each.
-//!
 //! A rank that begins a round computes for a step of the machine if no time is given, so that no
 //! number of rounds fits into a moment. A round is over when every rank is through with it. In a
 //! ring and in one-to-all, that is when the first rank has received.
@@ -18,23 +10,7 @@
 use policy::Span;
 use scenario::Machine;
 use scenario::draw::{Law, Stream};
-use scenario::message::{Message, Pattern};
-
-/// A step of a rank in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Compute,
-    Sleep,
-    Send,
-    Receive,
-}
-
-/// The steps of a rank that begins a round.
-const BEGIN: &[Step] = &[Step::Compute, Step::Sleep, Step::Send, Step::Receive];
-/// Those of a rank that passes a message on.
-const PASS_ON: &[Step] = &[Step::Receive, Step::Compute, Step::Sleep, Step::Send];
-/// Those of a rank that answers.
-const ANSWER: &[Step] = &[Step::Receive, Step::Send];
+use scenario::message::{Message, Role, Step};
 
 /// The next action of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +70,7 @@ impl Messages {
     pub(crate) fn new(job: &Message, machine: &Machine, name: &str, seed: u64, start: Span) -> Messages {
         let ranks = job.ranks();
         let rank = |number: u32| {
-            let (steps, receivers, senders) = role(job.pattern, number, ranks);
+            let Role { steps, receivers, senders } = job.pattern.role(number, ranks);
             Rank {
                 steps,
                 at: 0,
@@ -206,29 +182,13 @@ impl Messages {
     }
 }
 
-/// The steps of a rank, its receivers, and its senders in ascending order.
-fn role(pattern: Pattern, number: u32, ranks: u32) -> (&'static [Step], Vec<u32>, Vec<u32>) {
-    let (before, after) = ((number + ranks - 1) % ranks, (number + 1) % ranks);
-    match (pattern, number) {
-        (Pattern::Ring, 0) => (BEGIN, vec![after], vec![before]),
-        (Pattern::Ring, _) => (PASS_ON, vec![after], vec![before]),
-        (Pattern::OneToAll, 0) => (BEGIN, (1..ranks).collect(), (1..ranks).collect()),
-        (Pattern::OneToAll, _) => (ANSWER, vec![0], vec![0]),
-        (Pattern::Exchange, _) => {
-            let mut neighbours = vec![before, after];
-            neighbours.sort_unstable();
-            neighbours.dedup();
-            (BEGIN, neighbours.clone(), neighbours)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use policy::layout::Request;
     use policy::waiting::WaitingRule;
     use proptest::prelude::*;
     use proptest::sample::select;
+    use scenario::message::Pattern;
 
     use super::*;
 
