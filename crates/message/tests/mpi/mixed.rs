@@ -8,7 +8,7 @@ use super::traffic::{RANKS, exchange};
 use super::{is_open_mpi, run_all, run_by};
 
 /// The number of messages of each rank. MPI takes much longer than rings do if ranks share CPUs.
-const MESSAGES: u32 = 2_000;
+const MESSAGES: u32 = 1_000;
 
 #[test]
 fn no_message_is_lost_doubled_misdelivered_or_torn() {
