@@ -163,7 +163,9 @@ mod tests {
     }
 
     fn order(of: &Message, step: Span) -> Order {
-        let host = Host { program: "/nowhere".into(), calibration: sample_calibration(Machine::current().unwrap()) };
+        let mut calibration = sample_calibration(Machine::current().unwrap());
+        calibration.rate = Rate { iteration_ps: 2_000, start_ps: 0 };
+        let host = Host { program: "/nowhere".into(), calibration };
         let jobs = vec![Job::new("ring", 1, JobKind::Message(of.clone()))];
         let machine = MachineKeys { step: Some(step), ..MachineKeys::default() };
         let setting = Setting { machine, jobs, coscheduling: None, keep_running: false };
@@ -212,7 +214,8 @@ mod tests {
 
     #[test]
     fn ranks_compute_and_sleep_as_long_as_those_of_the_simulator() {
-        let of = Message { sleep: Some(us(1).into()), ..job(Pattern::Exchange, 2, 10) };
+        let sleep = Distribution::Normal { mean: us(1), sd: Span::from_nanos(100) };
+        let of = Message { sleep: Some(sleep), ..job(Pattern::Exchange, 2, 10) };
         let (step, rate) = (us(1), order(&of, us(1)).rate);
         // Sleeps of one step are drawn between the computations, and left out.
         let [compute, sleep] = [&of.compute, &of.sleep].map(|time| time.as_ref().map(Distribution::law).unwrap());
@@ -225,7 +228,9 @@ mod tests {
             });
             iterations.sum()
         };
-        assert_eq!(run_all(&of, step), [0, 1].map(|rank| (ROUNDS, drawn(rank))));
+        let all = run_all(&of, step);
+        assert_ne!(all[0].1, all[1].1, "the ranks have separate draws");
+        assert_eq!(all, [0, 1].map(|rank| (ROUNDS, drawn(rank))));
     }
 
     #[test]

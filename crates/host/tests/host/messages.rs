@@ -17,7 +17,7 @@ use sys::scheduling::{Thread, affinity};
 use testing::processes::is_stopped;
 
 use crate::family::wait_until;
-use crate::runs::{self, hogs, job, run_while, setting};
+use crate::runs::{self, hogs, job, run_while, setting, shell};
 use crate::turns;
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
@@ -112,11 +112,29 @@ fn late_job() {
 }
 
 fn keep_running() {
-    let of = ranks(Pattern::OneToAll, 3, 5, WaitingRule::AlwaysBlock);
-    let other = JobKind::Cpu { threads: 1, work: Some(Span::from_millis(20).into()) };
-    let jobs = vec![job("ranks", JobKind::Message(of)), job("other", other)];
-    let outcomes = runs::run(&Setting { keep_running: true, ..setting(jobs) }).unwrap().outcome.jobs;
-    check(&outcomes[0], 5);
+    let (name, place) = (own_name("on"), tempfile::tempdir().unwrap());
+    let end = place.path().join("end");
+    let script = format!("until [ -e {} ]; do sleep 0.01; done", end.display());
+    let of = ranks(Pattern::OneToAll, 2, 5, WaitingRule::AlwaysBlock);
+    let jobs = vec![job(&name, JobKind::Message(of)), job("script", shell(&script))];
+    let run = run_while(&Setting { keep_running: true, ..setting(jobs) }, |_| {
+        // Five rounds have ten waits.
+        wait_until("two ranks that go on", || {
+            processes(&name).into_iter().filter(|&id| blocks(id) > 1_000).count() == 2
+        });
+        fs::write(&end, "").unwrap();
+    });
+    check(&run.unwrap().outcome.jobs[0], 5);
+}
+
+/// How often the threads of a process have blocked.
+fn blocks(id: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let of_thread = |status: String| {
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse::<u64>().ok())
+    };
+    threads.filter_map(|thread| of_thread(fs::read_to_string(thread.path().join("status")).ok()?)).sum()
 }
 
 fn every_way_to_share_cells() {
