@@ -190,22 +190,17 @@ fn what_only_the_simulator_can_do_is_refused_elsewhere_with_a_way_out() {
         waiting = "cs"
     "#;
     let place = Place::with(cells);
-    place
-        .rowlock(&["run", "crew.toml", "--world", "both"])
-        .expect_exit(2)
-        .expect_stderr("`message`; add `--world sim`");
     let line = ["run", "crew.toml", "--scheduler", "fifo"];
     place.rowlock(&line).expect_exit(2).expect_stderr("--scheduler: `how = \"moderate\"` needs priorities");
     place.rowlock(&["export", "crew.toml", "--to", "rt-app"]).expect_exit(2).expect_stderr("the machine: rt-app runs");
     let many = Place::with(cells.replace("like = \"host\", cells = \"2x1\"", "cells = \"64x32\""));
     let line = ["run", "crew.toml", "--trace", "trace"];
     many.rowlock(&line).expect_exit(2).expect_stderr("traces of 1024 CPUs at the most, and this machine has 2048");
-    let message = cells.replace(", cells = \"2x1\"", "").replace("coscheduling.how = \"moderate\"", "");
-    let place = Place::with(message);
-    place
-        .rowlock(&["run", "crew.toml", "--world", "host"])
-        .expect_exit(2)
-        .expect_stderr("`message`; add `--world sim`");
+    let place = Place::with(cells.replace("moderate", "cellos"));
+    let refused = "only the simulator has `coscheduling.how = \"cellos\"`; add `--world sim`";
+    for world in ["both", "host"] {
+        place.rowlock(&["run", "crew.toml", "--world", world]).expect_exit(2).expect_stderr(refused);
+    }
     let done = place.rowlock(&["check", "crew.toml"]).expect_exit(0);
     assert!(done.stdout.ends_with("runs in sim\n"), "{}", done.stdout);
 }

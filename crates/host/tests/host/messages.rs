@@ -150,7 +150,12 @@ fn every_way_to_share_cells() {
         };
         run.outcome.jobs[..2].iter().for_each(|outcome| check(outcome, 200));
         let shared = run.outcome.machine.coscheduling.unwrap();
-        assert_eq!(shared.slices_most > 0, !matches!(how, Gang::None | Gang::Implicit), "{how}: {shared:?}");
+        match how {
+            Gang::None | Gang::Implicit => assert_eq!(shared.slices_most, 0, "{how}: {shared:?}"),
+            Gang::Moderate | Gang::Strict => assert!(shared.slices_most > 0, "{how}: {shared:?}"),
+            // Whether they take turns depends on how they wait.
+            _ => {}
+        }
     }
 }
 
