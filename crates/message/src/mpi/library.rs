@@ -87,8 +87,9 @@ impl Library {
     pub(super) fn send(&mut self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Sent, String> {
         let mut sent = Sent { bytes: ManuallyDrop::new(bytes), request: 0 };
         let length = c_int::try_from(sent.bytes.len()).unwrap_or(c_int::MAX);
-        // SAFETY: no other thread is in MPI, as above. The bytes are not freed before the request is complete, and nothing changes them: they
-        // are private to `Sent`, which frees them in `is_complete` alone.
+        // SAFETY: no other thread is in MPI, as above. The bytes are not freed before the request
+        // is complete, and nothing changes them: they are private to `Sent`, which frees them in
+        // `is_complete` alone.
         let code = unsafe {
             rowlock_mpi_send(sent.bytes.as_ptr().cast(), length, to as c_int, tag as c_int, &raw mut sent.request)
         };
