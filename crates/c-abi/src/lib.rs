@@ -1,4 +1,4 @@
-//! What the libraries for C share: how their functions take arguments, fail, and tell statistics.
+//! The common part of the libraries for C: how functions take arguments, fail, and tell statistics.
 //!
 //! A function of C returns a status: zero, or a number of `<errno.h>`. Its message has names and
 //! numbers, and is kept for the thread that called. Each library exports the message by a function

@@ -4,6 +4,7 @@
  *     rowlock prun -n 4 -- ./integral     is a job that takes turns with others
  */
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -40,6 +41,7 @@ static void compute(struct rowlock_communicator *world) {
 int main(void) {
     struct rowlock_communicator *world;
     char name[64];
+    pid_t processes[RANKS];
     int failed = 0, status;
 
     if (getenv("ROWLOCK_RANK") != NULL) {
@@ -49,7 +51,15 @@ int main(void) {
     }
     snprintf(name, sizeof name, "/dev/shm/integral-%ld", (long)getpid());
     for (int rank = 0; rank < RANKS; rank++) {
-        if (fork() == 0) {
+        processes[rank] = fork();
+        if (processes[rank] < 0) {
+            perror("fork");
+            /* The others would wait for it. */
+            while (rank > 0) kill(processes[--rank], SIGTERM);
+            unlink(name);
+            return 1;
+        }
+        if (processes[rank] == 0) {
             check(rowlock_message_join_named(&world, name, rank, RANKS, "2cs+"));
             compute(world);
             return 0;

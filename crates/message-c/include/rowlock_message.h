@@ -263,7 +263,7 @@ int rowlock_communicator_probe(const struct rowlock_communicator *communicator,
 
 // Like `rowlock_communicator_probe`, without waiting.
 //
-// Returns 0, EBUSY if there is no such message yet, EINVAL, or EBADMSG.
+// Returns 0, EBUSY if there is no such message yet, or as `rowlock_communicator_receive`.
 int rowlock_communicator_iprobe(const struct rowlock_communicator *communicator,
                                 int from,
                                 int64_t tag,
@@ -308,7 +308,7 @@ int rowlock_communicator_ireceive(const struct rowlock_communicator *communicato
 // Tells whether the message of a request has arrived. Then `*status` says how long a buffer must
 // be, unless `status` is NULL. Makes progress.
 //
-// Returns 0 if it has, EBUSY if not, EINVAL, or EBADMSG.
+// Returns 0 if it has, EBUSY if not, or as `rowlock_communicator_receive`.
 int rowlock_receive_request_test(const struct rowlock_receive_request *request, struct rowlock_status *status);
 
 // Waits for the message of a request and receives it into the beginning of `buffer`, which has

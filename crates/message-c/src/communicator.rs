@@ -252,7 +252,7 @@ pub extern "C" fn rowlock_communicator_probe(
 
 /// Like `rowlock_communicator_probe`, without waiting.
 ///
-/// Returns 0, EBUSY if there is no such message yet, EINVAL, or EBADMSG.
+/// Returns 0, EBUSY if there is no such message yet, or as `rowlock_communicator_receive`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_communicator_iprobe(
     communicator: Option<&Communicator>,

@@ -101,7 +101,7 @@ pub extern "C" fn rowlock_communicator_ireceive(
 /// Tells whether the message of a request has arrived. Then `*status` says how long a buffer must
 /// be, unless `status` is NULL. Makes progress.
 ///
-/// Returns 0 if it has, EBUSY if not, EINVAL, or EBADMSG.
+/// Returns 0 if it has, EBUSY if not, or as `rowlock_communicator_receive`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_receive_request_test(
     request: Option<&ReceiveRequest>,

@@ -225,13 +225,10 @@ impl Communicator {
     /// As [`probe`](Self::probe), without waiting: `None` if there is no such message yet.
     ///
     /// # Errors
-    /// If there is no such rank, or if a rank of the job has died.
+    /// If there is no such rank, or if it has left, or if any rank of the job has died.
     pub fn iprobe<T: Element>(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Status>, Error> {
         let mut probe = self.probing(from.into(), tag.into())?;
-        match self.endpoint.test(&mut probe) {
-            Ok(_) | Err(Error::Left { .. }) => {}
-            Err(why) => return Err(why),
-        }
+        self.endpoint.test(&mut probe)?;
         Ok(probe.found.map(|envelope| self.status::<T>(&envelope)))
     }
 

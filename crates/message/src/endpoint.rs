@@ -25,7 +25,7 @@ const PATIENCE: u32 = 1_000;
 /// of a block, for rules that block at once.
 const LOOKS: u32 = 20;
 
-/// How often calls that do not wait look for dead ranks, in milliseconds: as often as a wait does.
+/// How often calls that do not wait look for dead ranks, in milliseconds.
 const LIVENESS_INTERVAL: u64 = 100;
 
 /// A call that is carried out step by step.
@@ -109,12 +109,8 @@ impl Endpoint {
         if self.try_run(operation)? {
             return Ok(true);
         }
-        let now = self.joined.elapsed().as_millis() as u64;
-        if now < self.next_check.load(Relaxed) {
-            return Ok(false);
-        }
-        self.next_check.store(now + LIVENESS_INTERVAL, Relaxed);
-        match self.end_of(operation.awaited()) {
+        let left = operation.awaited().filter(|&rank| self.transport.has_left(rank)).map(|rank| End::Left { rank });
+        match left.or_else(|| self.lost_by_now()) {
             // Messages that ranks sent before their end count.
             Some(end) => {
                 if self.try_run(operation)? {
@@ -125,6 +121,20 @@ impl Endpoint {
             }
             None => Ok(false),
         }
+    }
+
+    /// A rank that has died, if it is time to look for one again.
+    fn lost_by_now(&self) -> Option<End> {
+        let now = self.joined.elapsed().as_millis() as u64;
+        if now < self.next_check.load(Relaxed) {
+            return None;
+        }
+        self.next_check.store(now + LIVENESS_INTERVAL, Relaxed);
+        self.lost()
+    }
+
+    fn lost(&self) -> Option<End> {
+        self.transport.lost().map(|(rank, pid)| End::Lost { rank, pid })
     }
 
     /// Waits by the rule until an operation is complete.
@@ -190,8 +200,8 @@ impl Endpoint {
 
     /// The reason why a wait for a rank, or for any, is in vain.
     fn end_of(&self, awaited: Option<u32>) -> Option<End> {
-        if let Some((rank, pid)) = self.transport.lost() {
-            return Some(End::Lost { rank, pid });
+        if let Some(lost) = self.lost() {
+            return Some(lost);
         }
         let has_left = |&rank: &u32| self.transport.has_left(rank);
         match awaited {
@@ -301,10 +311,8 @@ impl Drop for Endpoint {
         }
         // A rank may wait for an answer that has no room yet. If it ends instead, so does this.
         let mut flush = Flush(self.rank);
-        while let Ok(false) = self.try_run(&mut flush) {
-            if self.run(&mut flush).is_err() {
-                break;
-            }
+        while let Err(Error::Left { rank }) = self.run(&mut flush) {
+            self.engine().forget_queued(rank);
         }
         self.engine().withdraw();
         self.transport.leave(self.rank);

@@ -480,6 +480,11 @@ impl Engine {
         self.queues.iter().position(|queue| queue.iter().any(Queued::waits_for_room)).map(|rank| rank as u32)
     }
 
+    /// Forgets what waits for a rank that has left.
+    pub(crate) fn forget_queued(&mut self, rank: u32) {
+        self.queues[rank as usize].clear();
+    }
+
     /// Writes what waits for room, in its order. Announced messages do not delay later ones.
     #[inline]
     fn flush(&mut self, rank: u32) -> Result<(), Error> {

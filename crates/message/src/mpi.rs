@@ -7,10 +7,10 @@
 //!
 //! Each record that a ring would carry is a message of MPI. So MPI moves bytes, and the engine
 //! decides which receive gets them, as everywhere. No call of MPI that is made here waits: records
-//! are sent by `MPI_Isend`, and found by `MPI_Iprobe`. Values are combined by the program's own
+//! are sent by `MPI_Isend`, found by `MPI_Improbe` and received by `MPI_Imrecv`. Values are combined by the program's own
 //! closures, in the same order, so collective calls have the same results to the bit.
 //!
-//! # What differs
+//! # Differences
 //!
 //! * **Waits poll.** MPI cannot wake a thread for a message, so a rule that would block yields
 //!   instead. A rank that waits keeps its CPU busy if no other thread wants it. Out of its turn it

@@ -32,7 +32,7 @@ impl<T: Element> SendRequest<'_, T> {
     /// Whether the message is complete. Makes progress.
     ///
     /// # Errors
-    /// If the message could not be sent, or if the receiver has died or left.
+    /// If the message could not be sent, if any rank has died, or if the receiver has left.
     pub fn test(&self) -> Result<bool, Error> {
         self.communicator.endpoint.test(&mut self.until_over())?;
         self.outcome().unwrap_or(Ok(())).map(|()| self.outcome().is_some())

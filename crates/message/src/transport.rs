@@ -22,7 +22,7 @@ use crate::mpi::job::{Job, LONGEST, Link};
 use crate::record::Header;
 use crate::ring::{self, Nonsense};
 
-/// What connects a rank with the others.
+/// The connection of a rank with the others.
 #[derive(Clone, Debug)]
 pub(crate) enum Transport {
     /// Rings in memory that the ranks share. The claimant is this process, in the slot of the rank.
@@ -179,7 +179,7 @@ impl Transport {
     }
 }
 
-/// What a rank does that cannot sleep: it gives its CPU to other threads as long as there are any.
+/// The sleep of a rank that cannot sleep: it gives its CPU to other threads as long as there are any.
 #[cfg(feature = "mpi")]
 fn yield_until(deadline: Option<Instant>, mut has_come: impl FnMut() -> bool) {
     let now = || {

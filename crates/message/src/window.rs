@@ -79,7 +79,7 @@ impl Communicator {
         let elsewhere = machines.iter().zip(self.members.iter()).find(|(machine, _)| **machine != machines[0]);
         elsewhere.map_or(Ok(()), |(_, &rank)| {
             let first = self.members[0];
-            let why = format!("a window is for ranks on one machine, and this one is not on that of rank {first}");
+            let why = format!("a window is for ranks on one machine and in one PID namespace, and this one is not in that of rank {first}");
             Err(Error::System { rank, why })
         })
     }

@@ -25,7 +25,7 @@ struct Ends<'a> {
     lines: &'a [Line; 2],
     world: Communicator,
     party: shared::Party<'a>,
-    /// What the line carries next.
+    /// The last number that the line has carried.
     count: u64,
     long: Vec<u8>,
     received: Vec<u8>,

@@ -14,8 +14,8 @@ const GRAIN: Duration = Duration::from_micros(20);
 const HOP: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(2)];
 /// The words of 2000 bytes.
 const WORDS: usize = 250;
-/// All jobs compute the same, on whatever machine.
-const TURNS_A_NANOSECOND: f64 = 0.5;
+/// A fixed number of iterations stands for a time, so all jobs compute the same.
+const ITERATIONS_A_NANOSECOND: f64 = 0.5;
 
 /// A round that no rank has yet.
 const NEVER: u64 = u64::MAX;
@@ -106,8 +106,8 @@ fn pass_on(world: &Communicator, content: &mut [u64], work: impl Fn()) -> anyhow
 }
 
 fn compute(time: Duration) {
-    for turn in 0..(time.as_nanos() as f64 * TURNS_A_NANOSECOND) as u64 {
-        black_box(turn);
+    for iteration in 0..(time.as_nanos() as f64 * ITERATIONS_A_NANOSECOND) as u64 {
+        black_box(iteration);
     }
 }
 

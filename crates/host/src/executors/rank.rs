@@ -137,9 +137,10 @@ impl RankExecutor<'_> {
 fn buffer(bytes: u64) -> Result<Vec<u8>, Failure> {
     let mut buffer = Vec::new();
     let refused = |_| Failure { message: format!("there is no memory for a message of {bytes} bytes"), is_input: true };
-    buffer.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(refused)?;
+    let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+    buffer.try_reserve_exact(length).map_err(refused)?;
     // The memory is touched before the rounds are timed.
-    buffer.resize(buffer.capacity(), 1);
+    buffer.resize(length, 1);
     Ok(buffer)
 }
 

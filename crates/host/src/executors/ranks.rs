@@ -37,14 +37,23 @@ pub(crate) fn serve(order: &Order, of: &Message, requests: RequestReader) -> Res
     let (shared, ranks) = (Arc::new(Shared::default()), of.ranks());
     let (order_of_all, of_ranks) = (order.clone(), Arc::clone(&shared));
     let program = move |ready: &Sender<Vec<i32>>| {
+        let _ended = Ended(&of_ranks);
         reply_failure(run(&order_of_all, ranks, ready, &of_ranks));
-        let _ = of_ranks.ended.set(());
     };
-    serve_program(order, "ranks", program, |threads| threads, &shared.started, requests)?;
+    let served = serve_program(order, "ranks", program, |threads| threads, &shared.started, requests);
     shared.is_over.store(true, Ordering::Relaxed);
     let _ = shared.started.set(Instant::now());
     shared.ended.wait();
-    Ok(())
+    served
+}
+
+/// Tells when it is dropped that no rank is left, also if a panic ends their thread.
+struct Ended<'a>(&'a Shared);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.ended.set(());
+    }
 }
 
 /// Runs the ranks and reports the outcome. If the job keeps running, watches them from then on.

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::library::{Library, Sent};
+use super::library::{Library, Transfer};
 use crate::error::Error;
 use crate::record::Header;
 use crate::ring::Nonsense;
@@ -56,16 +56,18 @@ enum End {
     Died(u32),
 }
 
-/// What this rank knows about another one.
+/// The state of another rank, as far as this one knows.
 #[derive(Debug, Default)]
 struct Peer {
     arrived: VecDeque<Arrived>,
+    /// Messages that are being received, in order, with their tags.
+    arriving: VecDeque<(Transfer, u32)>,
     /// Whether any message has come from it.
     has_written: bool,
     withdrawn: u64,
     end: Option<End>,
     /// Bytes that are being sent to it, in order, with their number.
-    sent: VecDeque<(Sent, usize)>,
+    sent: VecDeque<(Transfer, usize)>,
     under_way: usize,
 }
 
@@ -150,12 +152,24 @@ impl State {
     }
 
     /// Forgets what has been sent to a rank.
-    fn complete(&mut self, to: usize) {
+    fn complete_sent(&mut self, to: usize) {
         while let Some((mut sent, length)) = self.peers[to].sent.pop_front() {
-            if self.call(|library| library.is_complete(&mut sent)) != Some(true) {
+            if self.call(|library| library.complete(&mut sent)).flatten().is_none() {
                 return self.peers[to].sent.push_front((sent, length));
             }
             self.peers[to].under_way -= length;
+        }
+    }
+
+    /// Takes what has been received from a rank.
+    fn complete_arriving(&mut self, from: usize) {
+        while let Some((mut arriving, tag)) = self.peers[from].arriving.pop_front() {
+            let Some(bytes) = self.call(|library| library.complete(&mut arriving)).flatten() else {
+                return self.peers[from].arriving.push_front((arriving, tag));
+            };
+            let peer = &mut self.peers[from];
+            peer.has_written = true;
+            peer.arrived.push_back(Arrived::decode(tag, bytes));
         }
     }
 
@@ -163,13 +177,16 @@ impl State {
     fn poll(&mut self) {
         for _ in 0..MOST_MESSAGES {
             let Some(Some(found)) = self.call(Library::probe) else { break };
-            let Some(bytes) = self.call(|library| library.receive(found)) else { break };
-            if let Some(peer) = self.peers.get_mut(found.from as usize) {
-                peer.has_written = true;
-                peer.arrived.push_back(Arrived::decode(found.tag, bytes));
+            let (from, tag) = (found.from as usize, found.tag);
+            let Some(arriving) = self.call(|library| library.receive(found)) else { break };
+            if let Some(peer) = self.peers.get_mut(from) {
+                peer.arriving.push_back((arriving, tag));
             }
         }
-        (0..self.peers.len()).for_each(|to| self.complete(to));
+        for peer in 0..self.peers.len() {
+            self.complete_arriving(peer);
+            self.complete_sent(peer);
+        }
     }
 }
 
@@ -265,9 +282,10 @@ impl Link {
     /// Sends a record if there is room. Returns whether it did. A rank that has left has no room.
     pub(crate) fn write(&self, header: &Header, payload: &[u8]) -> bool {
         let mut state = self.job.state();
-        state.complete(self.peer as usize);
+        state.complete_sent(self.peer as usize);
         let peer = &state.peers[self.peer as usize];
-        let has_room = peer.under_way < MOST_UNDER_WAY && peer.end.is_none();
+        // After a failure, the next poll says why.
+        let has_room = peer.under_way < MOST_UNDER_WAY && peer.end.is_none() && state.failure.is_none();
         if has_room {
             state.send(self.peer, Meaning::Record, [header.first(), header.word], payload);
         }

@@ -12,14 +12,21 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Codes of `shim.c` besides those of MPI, which are positive.
 const HAS_ENDED: c_int = -1;
 const NO_THREADS: c_int = -2;
+const FEW_THREADS: c_int = -3;
 
 // SAFETY: these are the functions of `shim.c`.
 unsafe extern "C" {
     fn rowlock_mpi_join(rank: *mut c_int, ranks: *mut c_int) -> c_int;
     fn rowlock_mpi_send(bytes: *const c_void, length: c_int, to: c_int, tag: c_int, request: *mut u64) -> c_int;
     fn rowlock_mpi_test(request: *mut u64, is_complete: *mut c_int) -> c_int;
-    fn rowlock_mpi_probe(is_there: *mut c_int, from: *mut c_int, tag: *mut c_int, length: *mut c_int) -> c_int;
-    fn rowlock_mpi_receive(bytes: *mut c_void, length: c_int, from: c_int, tag: c_int) -> c_int;
+    fn rowlock_mpi_probe(
+        is_there: *mut c_int,
+        from: *mut c_int,
+        tag: *mut c_int,
+        length: *mut c_int,
+        message: *mut u64,
+    ) -> c_int;
+    fn rowlock_mpi_receive(bytes: *mut c_void, length: c_int, message: u64, request: *mut u64) -> c_int;
     fn rowlock_mpi_text(code: c_int, text: *mut c_char, room: c_int);
     fn rowlock_mpi_leave() -> c_int;
 }
@@ -31,17 +38,18 @@ pub(super) struct Library {
     pub(super) ranks: u32,
 }
 
-/// A message that was found, and is to be received next.
-#[derive(Clone, Copy, Debug)]
+/// A message that was found, and is to be received.
+#[derive(Debug)]
 pub(super) struct Found {
     pub(super) from: u32,
     pub(super) tag: u32,
     length: c_int,
+    message: u64,
 }
 
-/// Bytes that are being sent. If this is dropped before they are, they stay in memory.
+/// Bytes that are being sent or received. If this is dropped before they are, they stay in memory.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct Transfer {
     bytes: ManuallyDrop<Vec<u8>>,
     request: u64,
 }
@@ -53,7 +61,7 @@ impl Library {
         static HAS_JOINED: AtomicBool = AtomicBool::new(false);
         let because = |why: &str| Err(why.to_owned());
         if HAS_JOINED.swap(true, Relaxed) {
-            return because("this process has joined before, and that is possible once");
+            return because("this process has joined before, or tried to, and that is possible once");
         }
         let mut library = Library { rank: 0, ranks: 0 };
         let (mut rank, mut ranks) = (0, 0);
@@ -61,7 +69,8 @@ impl Library {
         let code = unsafe { rowlock_mpi_join(&raw mut rank, &raw mut ranks) };
         match code {
             HAS_ENDED => because("the program has finalized MPI before"),
-            NO_THREADS => because("MPI was initialized for fewer threads than are needed: ask for MPI_THREAD_MULTIPLE"),
+            NO_THREADS => because("this MPI library cannot be used by several threads, not even by one after another"),
+            FEW_THREADS => because("the program has initialized MPI for fewer threads: ask for MPI_THREAD_MULTIPLE"),
             code => {
                 library.check(code)?;
                 (library.rank, library.ranks) = (rank.unsigned_abs(), ranks.unsigned_abs());
@@ -84,12 +93,12 @@ impl Library {
     }
 
     /// Begins to send bytes, fewer than `i32::MAX`, to a rank.
-    pub(super) fn send(&mut self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Sent, String> {
-        let mut sent = Sent { bytes: ManuallyDrop::new(bytes), request: 0 };
+    pub(super) fn send(&mut self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Transfer, String> {
+        let mut sent = Transfer { bytes: ManuallyDrop::new(bytes), request: 0 };
         let length = c_int::try_from(sent.bytes.len()).unwrap_or(c_int::MAX);
         // SAFETY: no other thread is in MPI, as above. The bytes are not freed before the request
-        // is complete, and nothing changes them: they are private to `Sent`, which frees them in
-        // `is_complete` alone.
+        // is complete, and nothing changes them: they are private to `Transfer`, from which only
+        // `complete` takes them.
         let code = unsafe {
             rowlock_mpi_send(sent.bytes.as_ptr().cast(), length, to as c_int, tag as c_int, &raw mut sent.request)
         };
@@ -97,37 +106,41 @@ impl Library {
         Ok(sent)
     }
 
-    /// Whether bytes have been sent, so that they were freed. Not to be called again then.
-    pub(super) fn is_complete(&mut self, sent: &mut Sent) -> Result<bool, String> {
+    /// The bytes of a transfer that is complete. `None` if it is not. Not to be called again after
+    /// it was.
+    pub(super) fn complete(&mut self, transfer: &mut Transfer) -> Result<Option<Vec<u8>>, String> {
         let mut is_complete = 0;
-        // SAFETY: no other thread is in MPI, as above. The request was made by `send`. A request
-        // that was complete is the null request, which MPI takes for complete.
-        let code = unsafe { rowlock_mpi_test(&raw mut sent.request, &raw mut is_complete) };
+        // SAFETY: no other thread is in MPI, as above. The request was made by `send` or
+        // `receive`. One that was complete is the null request, which MPI takes for complete.
+        let code = unsafe { rowlock_mpi_test(&raw mut transfer.request, &raw mut is_complete) };
         self.check(code)?;
-        if is_complete != 0 {
-            drop(std::mem::take(&mut *sent.bytes));
-        }
-        Ok(is_complete != 0)
+        Ok((is_complete != 0).then(|| std::mem::take(&mut *transfer.bytes)))
     }
 
-    /// Looks for a message. The first one from a rank is found first.
+    /// Looks for a message, which is to be received. The first one from a rank is found first.
     pub(super) fn probe(&mut self) -> Result<Option<Found>, String> {
-        let (mut is_there, mut from, mut tag, mut length) = (0, 0, 0, 0);
+        let (mut is_there, mut from, mut tag, mut length, mut message) = (0, 0, 0, 0, 0);
         // SAFETY: no other thread is in MPI, as above, and each pointer is that of a variable.
-        let code = unsafe { rowlock_mpi_probe(&raw mut is_there, &raw mut from, &raw mut tag, &raw mut length) };
+        let code = unsafe {
+            rowlock_mpi_probe(&raw mut is_there, &raw mut from, &raw mut tag, &raw mut length, &raw mut message)
+        };
         self.check(code)?;
-        Ok((is_there != 0).then_some(Found { from: from.unsigned_abs(), tag: tag.unsigned_abs(), length }))
+        Ok((is_there != 0).then_some(Found { from: from.unsigned_abs(), tag: tag.unsigned_abs(), length, message }))
     }
 
-    /// Receives the message that was found last.
-    pub(super) fn receive(&mut self, found: Found) -> Result<Vec<u8>, String> {
-        let mut bytes = vec![0; found.length.unsigned_abs() as usize];
-        let (from, tag) = (found.from as c_int, found.tag as c_int);
-        // SAFETY: no other thread is in MPI, as above. The buffer has this length, and a message
-        // that is longer is an error of MPI.
-        let code = unsafe { rowlock_mpi_receive(bytes.as_mut_ptr().cast(), found.length, from, tag) };
+    /// Begins to receive a message that was found.
+    pub(super) fn receive(&mut self, found: Found) -> Result<Transfer, String> {
+        let bytes = ManuallyDrop::new(vec![0; found.length.unsigned_abs() as usize]);
+        let mut received = Transfer { bytes, request: 0 };
+        // SAFETY: no other thread is in MPI, as above. The buffer has the length of the message,
+        // which was found and not received: `found` is not kept. The bytes are neither used nor
+        // freed before the request is complete, as those of `send`.
+        let code = unsafe {
+            let bytes = received.bytes.as_mut_ptr().cast();
+            rowlock_mpi_receive(bytes, found.length, found.message, &raw mut received.request)
+        };
         self.check(code)?;
-        Ok(bytes)
+        Ok(received)
     }
 
     /// Ends MPI, if `join` has initialized it. All processes of the job must call this, after all

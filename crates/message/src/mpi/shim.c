@@ -10,9 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { HAS_ENDED = -1, NO_THREADS = -2 };
+enum { HAS_ENDED = -1, NO_THREADS = -2, FEW_THREADS = -3 };
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into a word");
+_Static_assert(sizeof(MPI_Message) <= sizeof(uint64_t), "a message fits into a word");
 
 /* All processes, in a context of its own: other messages of the program never match. */
 static MPI_Comm all;
@@ -33,7 +34,7 @@ int rowlock_mpi_join(int *rank, int *ranks)
         return code;
     /* Others that have initialized MPI call it, too. */
     if (level < (is_own ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE))
-        return NO_THREADS;
+        return is_own ? NO_THREADS : FEW_THREADS;
     code = MPI_Comm_dup(MPI_COMM_WORLD, &all);
     if (code != MPI_SUCCESS)
         return code;
@@ -64,23 +65,33 @@ int rowlock_mpi_test(uint64_t *request, int *is_complete)
     return code;
 }
 
-/* Looks for a message that has arrived. */
-int rowlock_mpi_probe(int *is_there, int *from, int *tag, int *length)
+/* Looks for a message that arrives, which only rowlock_mpi_receive can receive then. */
+int rowlock_mpi_probe(int *is_there, int *from, int *tag, int *length, uint64_t *message)
 {
     MPI_Status status;
-    int code = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, all, is_there, &status);
+    MPI_Message found;
+    int code = MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, all, is_there, &found, &status);
 
     if (code != MPI_SUCCESS || !*is_there)
         return code;
+    memcpy(message, &found, sizeof found);
     *from = status.MPI_SOURCE;
     *tag = status.MPI_TAG;
     return MPI_Get_count(&status, MPI_BYTE, length);
 }
 
-/* Receives the message that was found. */
-int rowlock_mpi_receive(void *bytes, int length, int from, int tag)
+/* Begins to receive a message that was found, into bytes that must neither be used nor move until the
+ * request is complete: the content of a long one may be yet to come. */
+int rowlock_mpi_receive(void *bytes, int length, uint64_t message, uint64_t *request)
 {
-    return MPI_Recv(bytes, length, MPI_BYTE, from, tag, all, MPI_STATUS_IGNORE);
+    MPI_Message found;
+    MPI_Request begun;
+    int code;
+
+    memcpy(&found, &message, sizeof found);
+    code = MPI_Imrecv(bytes, length, MPI_BYTE, &found, &begun);
+    memcpy(request, &begun, sizeof begun);
+    return code;
 }
 
 /* Writes the text of an error, and a zero behind it. */

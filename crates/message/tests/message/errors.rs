@@ -38,6 +38,55 @@ fn a_wait_for_a_rank_that_has_left_is_an_error_after_its_last_message() {
 }
 
 #[test]
+fn calls_that_do_not_wait_find_that_a_rank_has_left() {
+    run(3, |world| {
+        let mut value = [0_u8];
+        match world.rank() {
+            0 => {
+                let (stays, leaves) = (world.ireceive::<u8>(2, 0).unwrap(), world.ireceive::<u8>(1, 0).unwrap());
+                let left = Error::Left { rank: 1 };
+                let why = loop {
+                    assert_eq!(stays.test(), Ok(None));
+                    if let Err(why) = leaves.test() {
+                        break why;
+                    }
+                };
+                assert_eq!(why, left);
+                assert_eq!(world.iprobe::<u8>(1, 5), Err(left));
+                assert_eq!(world.iprobe::<u8>(Source::Any, 5), Ok(None));
+                world.send(2, 0, &[0_u8]).unwrap();
+            }
+            1 => {}
+            _ => _ = world.receive(0, 0, &mut value).unwrap(),
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_leaves_sends_what_is_queued_for_those_that_stay() {
+    // More than a ring holds.
+    const MESSAGES: u32 = 2_000;
+    run(3, |world| match world.rank() {
+        0 => {
+            for (number, to) in (0..MESSAGES).flat_map(|number| [1, 2].map(|to| (number, to))) {
+                drop(world.isend(to, 0, vec![number; 100]).unwrap());
+            }
+        }
+        1 => {}
+        _ => {
+            // Its ring is full as well until then.
+            let last = world.probe::<u32>(0, 0).map(|_| std::thread::sleep(std::time::Duration::from_millis(200)));
+            last.unwrap();
+            let mut values = [0; 100];
+            for number in 0..MESSAGES {
+                world.receive(0, 0, &mut values).unwrap();
+                assert_eq!(values, [number; 100]);
+            }
+        }
+    });
+}
+
+#[test]
 fn a_long_message_of_a_rank_that_leaves_is_an_error_of_the_receiver() {
     run(2, |world| {
         if world.rank() == 0 {

@@ -38,7 +38,12 @@ thread_local! {
 }
 
 fn is_open_mpi() -> bool {
-    env!("ROWLOCK_MPICC").contains("openmpi")
+    let version = testing::command("mpirun").arg("--version").output();
+    let is_default = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Open MPI"));
+    match env!("ROWLOCK_MPICC") {
+        "mpicc" => is_default,
+        named => named.contains("openmpi"),
+    }
 }
 
 /// The name of the test that calls this.
@@ -84,7 +89,7 @@ fn run_in(ranks: u32, run: impl FnOnce(Command) -> Output, rank: impl FnOnce()) 
     }
 }
 
-/// What a rank says at its end.
+/// The line that a rank prints at its end.
 fn has_run(job: u32) -> String {
     format!("job {job} of {} is done\n", test_name())
 }

@@ -30,7 +30,7 @@ fn outlives() {
     // The child ends with its standard input.
 }
 
-/// What a rank does that is to fork a child which drops its copies, and ends.
+/// Forks children: one drops its copies of all that this rank has, and both end.
 pub(crate) fn fork(world: &Communicator) {
     let (rank, ranks) = (world.rank(), world.ranks());
     let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
@@ -53,6 +53,7 @@ pub(crate) fn fork(world: &Communicator) {
                 unsafe { libc::_exit(0) }
             }
             child => {
+                assert!(child > 0, "no child");
                 let mut status = 0;
                 // SAFETY: the status is written to an integer of this frame.
                 assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
@@ -69,7 +70,7 @@ pub(crate) fn fork(world: &Communicator) {
     assert_eq!(window.own()[0].load(std::sync::atomic::Ordering::Relaxed), 7);
 }
 
-/// What a rank does whose child lives longer than itself.
+/// Forks a child that lives longer than this rank.
 pub(crate) fn fork_and_sleep() {
     // SAFETY: as above.
     if unsafe { libc::fork() } == 0 {
