@@ -261,7 +261,9 @@ fn a_job_whose_rank_is_killed_ends_and_leaves_nothing() {
             assert!(output.stderr.contains(&message), "{library:?}: {}", output.stderr);
         }
         table.expect_gone();
-        assert_eq!(segments(), before);
+        // Those of other jobs of this machine may have gone meanwhile.
+        let left: Vec<String> = segments().into_iter().filter(|name| !before.contains(name)).collect();
+        assert_eq!(left, [""; 0]);
     }
 }
 
