@@ -10,7 +10,8 @@ use crate::communicator::{Communicator, used};
 use crate::failure::failed;
 use crate::operation::{self, Number, Operation, Type};
 
-/// The length of equal parts for all ranks. A length that no memory has gives parts that no memory has.
+/// The length of equal parts for all ranks. Saturates: no buffer is that long, so a later check
+/// refuses it.
 fn of_all(communicator: &message::Communicator, bytes: usize) -> usize {
     bytes.saturating_mul(communicator.ranks() as usize)
 }

@@ -1,8 +1,9 @@
 //! Measures messages between two ranks:
 //! `cargo run --release -p rowlock-message --example message_latency`.
 //!
-//! Under `rowlock prun` it measures between the ranks 0 and 1 of the job, and with the feature `mpi`
-//! under `mpirun` as well. Alone it starts a second process. Prints the medians of several batches, and their range.
+//! Under `rowlock prun` it measures between the ranks 0 and 1 of the job, and with the feature
+//! `mpi` under `mpirun` as well. Alone it starts a second process. Prints the medians of several
+//! batches, and their range.
 #![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "its output")]
 

@@ -94,8 +94,8 @@ pub enum Error {
         /// The receiver.
         rank: u32,
     },
-    /// The shared memory contains what a rank never writes.
-    #[error("the shared memory between this rank and rank {rank} is damaged: {what}")]
+    /// A link, in shared memory or by MPI, carries what no rank writes.
+    #[error("the link between this rank and rank {rank} is damaged: {what}")]
     Damaged {
         /// The other rank.
         rank: u32,

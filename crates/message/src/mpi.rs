@@ -7,8 +7,9 @@
 //!
 //! Each record that a ring would carry is a message of MPI. So MPI moves bytes, and the engine
 //! decides which receive gets them, as everywhere. No call of MPI that is made here waits: records
-//! are sent by `MPI_Isend`, found by `MPI_Improbe` and received by `MPI_Imrecv`. Values are combined by the program's own
-//! closures, in the same order, so collective calls have the same results to the bit.
+//! are sent by `MPI_Isend`, found by `MPI_Improbe` and received by `MPI_Imrecv`. Values are
+//! combined by the program's own closures, in the same order, so collective calls have the same
+//! results to the bit.
 //!
 //! # Differences
 //!

@@ -179,7 +179,7 @@ impl Transport {
     }
 }
 
-/// The sleep of a rank that cannot sleep: it gives its CPU to other threads as long as there are any.
+/// Stands for a sleep where a rank cannot sleep: gives its CPU to other threads, if there are any.
 #[cfg(feature = "mpi")]
 fn yield_until(deadline: Option<Instant>, mut has_come: impl FnMut() -> bool) {
     let now = || {

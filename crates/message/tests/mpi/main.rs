@@ -81,7 +81,7 @@ fn run_in(ranks: u32, run: impl FnOnce(Command) -> Output, rank: impl FnOnce()) 
         None => drop(run(launch(ranks, number))),
         Some(job) if job == number.to_string() => {
             rank();
-            print!("{}", has_run(number));
+            print!("{}", last_line(number));
             std::process::exit(0);
         }
         // An earlier job of the test.
@@ -90,13 +90,13 @@ fn run_in(ranks: u32, run: impl FnOnce(Command) -> Output, rank: impl FnOnce()) 
 }
 
 /// The line that a rank prints at its end.
-fn has_run(job: u32) -> String {
+fn last_line(job: u32) -> String {
     format!("job {job} of {} is done\n", test_name())
 }
 
 /// Expects that all ranks run the closure to its end.
 fn run_all(ranks: u32, prepare: impl FnOnce(&mut Command), rank: impl FnOnce()) {
-    let line = has_run(JOBS.get());
+    let line = last_line(JOBS.get());
     let run = |mut command: Command| {
         prepare(&mut command);
         let output = testing::run(&mut command).expect_success();
