@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
-use policy::waiting::Waiter;
+use policy::waiting::{Missing, Waiter};
+use policy::{CpuId, ThreadId};
 use wait::external::{Awaited, ExternalObject};
 use wait::{Counters, Statistics, Waiting};
 
@@ -24,6 +25,9 @@ const PATIENCE: u32 = 1_000;
 /// some looks, and the answer of a rank that runs has mostly come by then. A fraction of the time
 /// of a block, for rules that block at once.
 const LOOKS: u32 = 20;
+
+/// A missing rank.
+const ANY_RANK: Missing = Missing { thread: ThreadId(1), last_seen: None };
 
 /// How often calls that do not wait look for dead ranks, in milliseconds.
 const LIVENESS_INTERVAL: u64 = 100;
@@ -178,10 +182,11 @@ impl Endpoint {
             waiting: self.waiting,
             threads: self.transport.ranks(),
         };
+        let is_crowded = self.transport.ranks() > object.cpus();
         let kept = || self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let mut waiter = kept().take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
-            let mut wait = OperationWait { endpoint: self, operation, polls: 0, result: None };
+            let mut wait = OperationWait { endpoint: self, operation, is_crowded, polls: 0, missing: [ANY_RANK], result: None };
             object.wait_while_possible(&is_possible, &mut waiter, &mut wait);
             let result = wait.result;
             *kept() = Some(waiter);
@@ -242,7 +247,10 @@ fn step(engine: &mut Engine, operation: &mut impl Operation) -> Result<bool, Err
 struct OperationWait<'a, O> {
     endpoint: &'a Endpoint,
     operation: &'a mut O,
+    /// Whether ranks share CPUs.
+    is_crowded: bool,
     polls: u32,
+    missing: [Missing; 1],
     result: Option<Result<(), Error>>,
 }
 
@@ -282,6 +290,13 @@ impl<O: Operation> Awaited for OperationWait<'_, O> {
         let endpoint = self.endpoint;
         self.polls = self.polls.max(PATIENCE);
         endpoint.transport.sleep(endpoint.rank, deadline, || self.step(&mut endpoint.engine()));
+    }
+
+    /// The awaited rank may itself wait for another one. If ranks share CPUs, one that can go on may
+    /// well wait for this CPU.
+    fn missing(&mut self) -> &[Missing] {
+        self.missing[0].last_seen = self.is_crowded.then(|| CpuId(sys::cpus::current()));
+        &self.missing
     }
 }
 

@@ -1,6 +1,6 @@
 //! How the threads at one object wait: the rule, and the machine it assumes.
 
-use policy::Span;
+use policy::{Instant, Span};
 use policy::waiting::{Costs, Inputs, Waiter, WaitingRule};
 
 use crate::machine;
@@ -23,7 +23,7 @@ use crate::machine;
 pub struct Waiting {
     rule: WaitingRule,
     costs: Option<Costs>,
-    pub(crate) cpus: Option<u32>,
+    cpus: Option<u32>,
     pub(crate) no_moves: bool,
 }
 
@@ -55,6 +55,11 @@ impl Waiting {
     /// The rule.
     pub const fn rule(&self) -> WaitingRule {
         self.rule
+    }
+
+    /// The number of CPUs: the assumed one, or counted shortly before now.
+    pub(crate) fn cpus_at(&self, now: Instant) -> u32 {
+        self.cpus.unwrap_or_else(|| machine::cpus(now))
     }
 
     /// The inputs that the rule needs.

@@ -1,9 +1,11 @@
 //! Ranks that are not there, leave or die.
 
+use policy::waiting::WaitingRule;
 use rowlock_message::{Error, JoinError, Source, Tag};
+use sys::cpus::{current, pin};
 use wait::Waiting;
 
-use super::run;
+use super::{run, run_by};
 
 #[test]
 fn ranks_out_of_range_are_errors() {
@@ -35,6 +37,20 @@ fn a_wait_for_a_rank_that_has_left_is_an_error_after_its_last_message() {
         assert_eq!(world.barrier(), Err(Error::Left { rank: 0 }));
         assert_eq!(world.probe::<u8>(0, 0), Err(Error::Left { rank: 0 }));
     });
+}
+
+#[test]
+fn a_rank_does_not_spin_for_one_that_may_need_its_cpu() {
+    for (cpus, spins) in [(1, false), (2, true)] {
+        run_by(2, Waiting::by(WaitingRule::OwnerRunning).with_cpus(cpus), |world| {
+            let _here = pin(current());
+            if world.rank() == 1 {
+                assert_eq!(world.receive(0, 0, &mut [0_u8]), Err(Error::Left { rank: 0 }));
+                let found = world.statistics();
+                assert_eq!((found.spins > 0, found.blocks > 0), (spins, true), "{cpus} CPUs: {found:?}");
+            }
+        });
+    }
 }
 
 #[test]

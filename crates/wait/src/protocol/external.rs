@@ -14,6 +14,7 @@ pub use crate::protocol::wait_loop::Awaited;
 use crate::deadline::TimedOut;
 use crate::protocol::wait_loop::Wait;
 use crate::statistics::Counters;
+use crate::sync;
 use crate::waiting::Waiting;
 
 /// An object of another library at which threads wait.
@@ -34,6 +35,11 @@ impl ExternalObject<'_> {
     /// that have been measured already, or typical ones.
     pub fn waiter(waiting: &Waiting) -> Waiter {
         waiting.waiter_without_measuring()
+    }
+
+    /// The number of CPUs that the rule is told.
+    pub fn cpus(&self) -> u32 {
+        self.waiting.cpus_at(sync::now())
     }
 
     /// Waits until the event has occurred. The caller has polled once.

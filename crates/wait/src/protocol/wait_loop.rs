@@ -169,7 +169,7 @@ impl<R: Recorder> Wait<'_, R> {
         let team = Team {
             now,
             threads: self.threads,
-            cpus: self.waiting.cpus.unwrap_or_else(|| machine::cpus(now)),
+            cpus: self.waiting.cpus_at(now),
             own_cpu: sync::current_cpu(),
             missing: if inputs.missing || R::ON { awaited.missing() } else { &[] },
             load: if inputs.load { machine::load(now).unwrap_or(self.threads) } else { 0 },
