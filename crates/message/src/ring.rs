@@ -53,7 +53,7 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::record::{Header, LONGEST};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, words};
 
 /// Words of a line.
 const LINE: usize = 8;
@@ -159,8 +159,8 @@ impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
         let (chunks, rest) = payload.as_chunks();
         let (first, second) = self.lines.payload(self.written, payload.len().div_ceil(size_of::<u64>()));
         let (before, after) = chunks.split_at(first.len().min(chunks.len()));
-        store_words(first, before);
-        store_words(second, after);
+        words::store(first, before);
+        words::store(second, after);
         if !rest.is_empty() {
             let mut last = [0; size_of::<u64>()];
             last[..rest.len()].copy_from_slice(rest);
@@ -184,11 +184,6 @@ impl<M: Deref<Target = [AtomicU64]>> Writer<M> {
         self.lines.words[WITHDRAWN].store(number, Release);
         crate::sync::fence(Release);
     }
-}
-
-#[inline]
-fn store_words(words: &[AtomicU64], bytes: &[[u8; 8]]) {
-    words.iter().zip(bytes).for_each(|(word, &bytes)| word.store(u64::from_ne_bytes(bytes), Relaxed));
 }
 
 /// The reader's end.
@@ -225,8 +220,8 @@ impl<M: Deref<Target = [AtomicU64]>> Reader<M> {
         let (chunks, rest) = to[..length].as_chunks_mut();
         let (first, second) = self.lines.payload(self.read, length.div_ceil(size_of::<u64>()));
         let (before, after) = chunks.split_at_mut(first.len().min(chunks.len()));
-        load_words(first, before);
-        load_words(second, after);
+        words::load(first, before);
+        words::load(second, after);
         if let (false, Some(word)) = (rest.is_empty(), second.last().or(first.last())) {
             rest.copy_from_slice(&word.load(Relaxed).to_ne_bytes()[..rest.len()]);
         }
@@ -254,11 +249,6 @@ impl<M: Deref<Target = [AtomicU64]>> Reader<M> {
         crate::sync::fence(Acquire);
         number <= self.lines.words[WITHDRAWN].load(Acquire)
     }
-}
-
-#[inline]
-fn load_words(words: &[AtomicU64], bytes: &mut [[u8; 8]]) {
-    words.iter().zip(bytes).for_each(|(word, bytes)| *bytes = word.load(Relaxed).to_ne_bytes());
 }
 
 #[cfg(all(test, loom))]

@@ -12,6 +12,7 @@ mod world {
 
     use policy::Instant;
     use sys::futex::{self, Scope};
+    pub(crate) use sys::words;
 
     /// Sleeps until woken or the deadline if the low half of the word is that of `expected`. May
     /// return early.
@@ -46,6 +47,18 @@ mod world {
         let bucket = SLEEPERS.0.lock().unwrap_or_else(PoisonError::into_inner);
         if word.load(Relaxed) == expected {
             drop(SLEEPERS.1.wait(bucket));
+        }
+    }
+
+    pub(crate) mod words {
+        use super::{AtomicU64, Relaxed};
+
+        pub(crate) fn load(from: &[AtomicU64], to: &mut [[u8; 8]]) {
+            from.iter().zip(to).for_each(|(from, to)| *to = from.load(Relaxed).to_ne_bytes());
+        }
+
+        pub(crate) fn store(to: &[AtomicU64], from: &[[u8; 8]]) {
+            to.iter().zip(from).for_each(|(to, &from)| to.store(u64::from_ne_bytes(from), Relaxed));
         }
     }
 

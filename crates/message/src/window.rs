@@ -13,14 +13,16 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::AcqRel;
 
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
+use sys::elements;
 use sys::files;
 use sys::identity;
 use sys::shared_memory::{Mapping, View};
 use sys::unnamed::UnnamedFile;
+use sys::words;
 
 use crate::communicator::Communicator;
 use crate::error::Error;
@@ -124,7 +126,7 @@ impl Window<'_> {
     /// If there is no such rank, or the words are not within its memory.
     pub fn put(&self, rank: u32, place: usize, words: &[u64]) -> Result<(), Error> {
         let to = self.words(rank, place, words.len())?;
-        to.iter().zip(words).for_each(|(to, &word)| to.store(word, Relaxed));
+        words::store(to, elements::bytes(words).as_chunks().0);
         Ok(())
     }
 
@@ -134,7 +136,7 @@ impl Window<'_> {
     /// As [`put`](Self::put).
     pub fn get(&self, rank: u32, place: usize, words: &mut [u64]) -> Result<(), Error> {
         let from = self.words(rank, place, words.len())?;
-        words.iter_mut().zip(from).for_each(|(word, from)| *word = from.load(Relaxed));
+        words::load(from, elements::bytes_mut(words).as_chunks_mut().0);
         Ok(())
     }
 

@@ -66,5 +66,7 @@ pub mod thread_end;
 pub mod tick;
 pub mod traffic;
 pub mod unnamed;
+#[allow(unsafe_code)] // Copies words by vectors.
+pub mod words;
 #[allow(unsafe_code)] // Passes a range of a file to a system call.
 pub mod write_back;

@@ -2,53 +2,87 @@
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::ensure;
-use message::{Communicator, Waiting, threads};
+use message::{Communicator, Element, Waiting, Window, threads};
 use sys::scheduling::{Thread, affinity, set_affinity};
 use wait::shared;
 
 use crate::print;
 
-const LONG: usize = 1 << 20;
+/// The words of 1 MiB.
+const LONG: usize = (1 << 20) / size_of::<u64>();
 const SHORT: [u8; 10] = [1; 10];
 
-#[repr(align(128))]
-struct Line(AtomicU64);
+/// The lines of a ring.
+const RING: usize = 1024;
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Line([AtomicU64; 3]);
+
+/// A bare ring: the first word of each line is the number of its message, and the others are its
+/// content. No ring ever is full here.
+struct Ring(Vec<Line>);
+
+impl Ring {
+    fn new() -> Ring {
+        Ring((0..RING).map(|_| Line::default()).collect())
+    }
+
+    fn write(&self, number: u64, content: &[u8; SHORT.len()]) {
+        let Line([first, words @ ..]) = &self.0[number as usize % RING];
+        let mut padded = [0; 16];
+        padded[..SHORT.len()].copy_from_slice(content);
+        for (word, bytes) in words.iter().zip(padded.as_chunks().0) {
+            word.store(u64::from_ne_bytes(*bytes), Relaxed);
+        }
+        first.store(number, Release);
+    }
+
+    fn read(&self, number: u64, content: &mut [u8; SHORT.len()]) {
+        let Line([first, words @ ..]) = &self.0[number as usize % RING];
+        while first.load(Acquire) != number {
+            spin_loop();
+        }
+        let mut padded = [0; 16];
+        for (word, bytes) in words.iter().zip(padded.as_chunks_mut().0) {
+            *bytes = word.load(Relaxed).to_ne_bytes();
+        }
+        content.copy_from_slice(&padded[..SHORT.len()]);
+    }
+}
 
 /// A thread's ends of all links.
 struct Ends<'a> {
     is_first: bool,
-    lines: &'a [Line; 2],
-    world: Communicator,
+    rings: &'a [Ring; 2],
+    world: &'a Communicator,
+    window: Window<'a>,
     party: shared::Party<'a>,
-    /// The last number that the line has carried.
+    /// The number of messages that each ring has carried.
     count: u64,
-    long: Vec<u8>,
-    received: Vec<u8>,
+    long: Vec<u64>,
+    received: Vec<u64>,
 }
 
 impl Ends<'_> {
-    /// The bare line: a word there and back.
-    fn line(&mut self) -> anyhow::Result<()> {
+    /// 10 bytes there and back through bare rings.
+    fn ring(&mut self) -> anyhow::Result<()> {
         self.count += 1;
-        let [there, back] = self.lines;
-        let (own, other) = if self.is_first { (there, back) } else { (back, there) };
-        let receive = || {
-            while other.0.load(Acquire) != self.count {
-                spin_loop();
-            }
-        };
+        let [there, back] = self.rings;
+        let mut received = [0; SHORT.len()];
         if self.is_first {
-            own.0.store(self.count, Release);
-            receive();
+            there.write(self.count, black_box(&SHORT));
+            back.read(self.count, &mut received);
         } else {
-            receive();
-            own.0.store(self.count, Release);
+            there.read(self.count, &mut received);
+            back.write(self.count, black_box(&SHORT));
         }
+        black_box(received);
         Ok(())
     }
 
@@ -64,13 +98,27 @@ impl Ends<'_> {
         result
     }
 
-    fn there_and_back(&self, sent: &[u8], received: &mut [u8]) -> anyhow::Result<()> {
+    fn there_and_back<T: Element>(&self, sent: &[T], received: &mut [T]) -> anyhow::Result<()> {
         if self.is_first {
             self.world.send(1, 0, sent)?;
             self.world.receive(1, 0, received)?;
         } else {
             self.world.receive(0, 0, received)?;
             self.world.send(0, 0, sent)?;
+        }
+        Ok(())
+    }
+
+    /// Each reads from memory that the other one has registered, one after the other.
+    fn get(&mut self) -> anyhow::Result<()> {
+        let other = u32::from(self.is_first);
+        if !self.is_first {
+            self.world.receive(other, 0, &mut [0_u8])?;
+        }
+        self.window.get(other, 0, &mut self.received)?;
+        self.world.send(other, 0, &[0_u8])?;
+        if self.is_first {
+            self.world.receive(other, 0, &mut [0_u8])?;
         }
         Ok(())
     }
@@ -98,11 +146,12 @@ impl Ends<'_> {
 type Link = fn(&mut Ends<'_>) -> anyhow::Result<()>;
 
 /// All links, and how often each one is used in a batch of a second.
-const LINKS: [(&str, Link, u32); 6] = [
-    ("a line, there and back", |ends| ends.line(), 400_000),
+const LINKS: [(&str, Link, u32); 7] = [
+    ("10 bytes by bare rings, there and back", |ends| ends.ring(), 400_000),
     ("10 bytes, there and back", |ends| ends.short(), 400_000),
     ("two copies of 1 MiB", |ends| ends.copy(), 2_000),
     ("1 MiB, there and back", |ends| ends.long(), 2_000),
+    ("1 MiB from registered memory, there and back", |ends| ends.get(), 2_000),
     ("barrier of wait::shared", |ends| ends.shared_barrier(), 400_000),
     ("barrier of message", |ends| ends.barrier(), 400_000),
 ];
@@ -116,14 +165,15 @@ pub(crate) fn measure(batches: usize, seconds: f64) -> anyhow::Result<()> {
     ensure!(cpus.len() >= 2, "two CPUs are needed");
     let waiting = Waiting::default();
     let barrier = shared::Barrier::nameless(2, waiting)?;
-    let lines = [(); 2].map(|()| Line(AtomicU64::new(0)));
-    let (barrier, lines) = (&barrier, &lines);
-    let run = |world: Communicator, cpu: u32| -> anyhow::Result<Vec<Times>> {
+    let rings = [(); 2].map(|()| Ring::new());
+    let (barrier, rings) = (&barrier, &rings);
+    let run = |world: &Communicator, cpu: u32| -> anyhow::Result<Vec<Times>> {
         set_affinity(Thread::current(), &[cpu])?;
         let mut ends = Ends {
             is_first: world.rank() == 0,
-            lines,
+            rings,
             party: barrier.join()?,
+            window: world.window(LONG)?,
             world,
             count: 0,
             long: vec![1; LONG],
@@ -133,7 +183,7 @@ pub(crate) fn measure(batches: usize, seconds: f64) -> anyhow::Result<()> {
     };
     let found = thread::scope(|scope| {
         let worlds = threads(2, waiting)?.into_iter().zip(cpus);
-        let threads: Vec<_> = worlds.map(|(world, cpu)| scope.spawn(move || run(world, cpu))).collect();
+        let threads: Vec<_> = worlds.map(|(world, cpu)| scope.spawn(move || run(&world, cpu))).collect();
         let found: Result<Vec<_>, _> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         found.map_err(|_| anyhow::anyhow!("a thread has panicked"))?.swap_remove(0)
     })?;
@@ -145,9 +195,10 @@ pub(crate) fn measure(batches: usize, seconds: f64) -> anyhow::Result<()> {
     let ratio = |what: &str, of: usize, unit: usize| {
         print(what, 1, "message", found.iter().map(|times| times[of] / times[unit]).collect());
     };
-    ratio("10 bytes, of a line", 1, 0);
+    ratio("10 bytes, of a bare ring", 1, 0);
     ratio("rate of 1 MiB, of memcpy", 2, 3);
-    ratio("barrier, of shared", 5, 4);
+    ratio("rate of get, of memcpy", 2, 4);
+    ratio("barrier, of shared", 6, 5);
     Ok(())
 }
 
