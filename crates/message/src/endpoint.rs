@@ -186,7 +186,8 @@ impl Endpoint {
         let kept = || self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let mut waiter = kept().take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
-            let mut wait = OperationWait { endpoint: self, operation, is_crowded, polls: 0, missing: [ANY_RANK], result: None };
+            let mut wait =
+                OperationWait { endpoint: self, operation, is_crowded, polls: 0, missing: [ANY_RANK], result: None };
             object.wait_while_possible(&is_possible, &mut waiter, &mut wait);
             let result = wait.result;
             *kept() = Some(waiter);

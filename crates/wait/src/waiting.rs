@@ -1,7 +1,7 @@
 //! How the threads at one object wait: the rule, and the machine it assumes.
 
-use policy::{Instant, Span};
 use policy::waiting::{Costs, Inputs, Waiter, WaitingRule};
+use policy::{Instant, Span};
 
 use crate::machine;
 

@@ -5,6 +5,7 @@
 //! * **Jobs** of two ranks that compute 20 us and talk, by several commands: all of them do their
 //!   work in one window, in units of one job alone.
 //! * **Overlap**: jobs that send 2000 bytes around, block, compute 1 ms and sleep 2 ms a hop.
+//! * **Page**: a spin with the page that says whose turn it is, in units of one without.
 //! * **MPICH**: four ranks pass a message around, in units of MPICH with `rowlock exec`.
 //!
 //! Batches of all arms alternate. `cargo bench -p rowlock-bench-exec --bench messages -- [PART...]`
@@ -14,6 +15,7 @@
 mod jobs;
 mod links;
 mod mpich;
+mod page;
 mod rank;
 
 use clap::{Parser, ValueEnum};
@@ -51,16 +53,22 @@ enum Part {
     Poll,
     /// Jobs that block.
     Overlap,
+    /// A spin with a page of turns.
+    Page,
     /// Beside MPICH.
     Mpich,
 }
 
 /// The first argument of a rank, which this program is then.
 const RANK: &str = "rank";
+/// The first argument of a program that spins.
+const SPIN: &str = "spin";
 
 fn main() -> anyhow::Result<()> {
-    if std::env::args().nth(1).as_deref() == Some(RANK) {
-        return rank::run();
+    match std::env::args().nth(1).as_deref() {
+        Some(RANK) => return rank::run(),
+        Some(SPIN) => return page::spin(),
+        _ => {}
     }
     let arguments = Arguments::parse();
     let parts = if arguments.parts.is_empty() { Part::value_variants() } else { &arguments.parts };
@@ -77,6 +85,7 @@ fn main() -> anyhow::Result<()> {
             }
             Part::Poll => jobs.measure("poll", &jobs::TURNS)?,
             Part::Overlap => jobs.measure("overlap", &jobs::LOWERED)?,
+            Part::Page => page::measure(&arguments)?,
             Part::Mpich => mpich::measure(&rowlock, &arguments)?,
         }
     }
