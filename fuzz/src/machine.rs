@@ -22,8 +22,8 @@ pub(crate) fn machine(bytes: &[u8]) {
     assert!(online <= 1 << 20);
     let _ = (Traffic::parse(&text), pressure::total(&text), scheduling::parse_run_delay(&text));
     assert!(sort::available::limits(&text).is_none(), "fuzzing sets no limits");
-    if let Some(available) = sort::available::available(&text) {
-        assert_eq!(sort::available::available(&format!("MemAvailable: {} kB", available >> 10)), Some(available));
+    if let Some(available) = sys::memory::parse_available(&text) {
+        assert_eq!(sys::memory::parse_available(&format!("MemAvailable: {} kB", available >> 10)), Some(available));
     }
 }
 

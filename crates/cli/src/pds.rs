@@ -325,11 +325,11 @@ impl Surroundings for OfPeer {
     }
 
     fn available_memory(&self) -> u64 {
-        ::sort::available_memory()
+        sys::memory::available()
     }
 
     fn most_memory(&self) -> Option<u64> {
-        ::sort::available::most_memory()
+        sys::memory::most()
     }
 
     fn slice(&self) -> Span {

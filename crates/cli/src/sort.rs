@@ -124,7 +124,7 @@ impl arguments::sort::Sort {
 
     /// The memory to use, in bytes.
     fn memory(&self) -> u64 {
-        self.memory.unwrap_or_else(|| sort::available_memory() / 4)
+        self.memory.unwrap_or_else(|| sys::memory::available() / 4)
     }
 
     /// The folder for temporary files. They are as large as the input. The target's folder must

@@ -440,7 +440,8 @@ impl Engine {
             return Ok(true);
         }
         self.flush(rank)?;
-        if !sending.is_begun() && !self.queues[rank as usize].is_empty() {
+        let is_behind = || self.queues[rank as usize].iter().any(Queued::waits_for_room);
+        if !sending.is_begun() && is_behind() {
             return Ok(false);
         }
         let outgoing = self.outgoing(rank)?;

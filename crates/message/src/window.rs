@@ -42,10 +42,13 @@ pub struct Window<'c> {
 
 impl Communicator {
     /// Registers memory of so many words of 64 bits, full of zeros. All ranks must call this, and
-    /// each chooses the length of its own part.
+    /// each chooses the length of its own part. Zero counts as one.
+    ///
+    /// The others can use the memory of a rank as long as they keep their windows, also if that
+    /// rank has dropped its own, or has died.
     ///
     /// # Errors
-    /// At all ranks, if one has no memory, or cannot open that of the others, or if they are not
+    /// At all ranks, if one has too little memory, or cannot open that of the others, or if they are not
     /// all on one machine.
     pub fn window(&self, words: usize) -> Result<Window<'_>, Error> {
         self.expect_one_machine()?;
@@ -96,6 +99,11 @@ fn told(text: &[u8]) -> [u8; LONGEST_PATH] {
 
 fn create(words: usize) -> io::Result<UnnamedFile> {
     let length = words.max(1).checked_mul(size_of::<u64>()).ok_or(Errno::NOMEM)?;
+    // The kernel would end processes, rather than refuse memory.
+    let left = sys::memory::available();
+    if length as u64 > left {
+        return Err(io::Error::other(format!("{length} bytes of memory are not there, only {left}")));
+    }
     let file = UnnamedFile::of_length(length as u64)?;
     memory::reserve(file.file(), 0, length)?;
     Ok(file)

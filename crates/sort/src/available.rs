@@ -1,50 +1,13 @@
-//! The available memory of the machine, and the memory that this process may use.
+//! The memory that limits of this process leave to a sort.
 
 use std::fs;
 
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
-use sys::cgroups::Hierarchy;
-use sys::heap;
+use sys::{heap, memory};
 
 use crate::budget::LEAST;
 use crate::error::SortError;
-
-/// The number of bytes that this process can use without taking memory from other processes: the
-/// available memory of the machine or of the control groups around the process, whichever is less.
-/// The page cache counts as available as far as the kernel can drop it.
-///
-/// Returns 1 GiB if neither is known.
-pub fn available_memory() -> u64 {
-    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-    left_by_groups().into_iter().chain(of_machine).min().unwrap_or(1 << 30)
-}
-
-/// The most memory that a process here could ever use, in bytes: that of the machine, or the limit
-/// of the control groups around this process, whichever is less. Returns `None` if it is unknown.
-pub fn most_memory() -> Option<u64> {
-    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));
-    let of_groups = Hierarchy::all().iter().filter_map(Hierarchy::memory_limit).min();
-    of_groups.into_iter().chain(of_machine).min()
-}
-
-/// The bytes of memory that the control groups around the process leave. Returns `None` without
-/// limits.
-fn left_by_groups() -> Option<u64> {
-    Hierarchy::all().iter().filter_map(Hierarchy::memory_left).min()
-}
-
-/// Parses the available memory from `/proc/meminfo`, in bytes.
-pub fn available(text: &str) -> Option<u64> {
-    field(text, "MemAvailable:")
-}
-
-/// Parses one size in `/proc/meminfo`, in bytes.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let kibibytes: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    kibibytes.checked_mul(1 << 10)
-}
 
 /// Prepares this process for a sort before it starts its first thread: refused memory is an error,
 /// and if the address space is limited (`ulimit -v`), all threads share one heap, since each heap
@@ -91,7 +54,7 @@ pub(crate) fn within_limits(budget: u64, ranks: u64) -> Result<u64, SortError> {
     match left.map_or(u64::MAX, |left| left.saturating_sub(BESIDE)) {
         // A smaller budget fails for another reason.
         few if few < LEAST.min(budget) => Err(SortError::Limit { left: left.unwrap_or(0), needed: LEAST + BESIDE }),
-        left => Ok(left_by_groups().map_or(left, |group| left.min(fitting(group / ranks))).min(budget)),
+        left => Ok(memory::left_by_groups().map_or(left, |group| left.min(fitting(group / ranks))).min(budget)),
     }
 }
 
@@ -115,16 +78,6 @@ mod tests {
     use rustix::process::{Rlimit, setrlimit};
 
     use super::*;
-
-    #[test]
-    fn available_memory_is_parsed() {
-        assert_eq!(available("MemTotal:  100 kB\nMemAvailable:   24 kB\n"), Some(24 << 10));
-        assert_eq!(available("MemTotal:  100 kB\n"), None);
-        assert_eq!(available("MemAvailable: many kB\n"), None);
-        assert!(available_memory() > 0);
-        assert_eq!(field("MemTotal:  100 kB\nMemAvailable:   24 kB\n", "MemTotal:"), Some(100 << 10));
-        assert!(most_memory().is_some_and(|most| most >= available_memory()));
-    }
 
     #[test]
     fn a_size_that_does_not_fit_leaves_no_memory() {

@@ -43,7 +43,7 @@ mod tournament;
 mod verify;
 
 pub use algorithm::{Algorithm, Variant};
-pub use available::{available_memory, fit_into_limits};
+pub use available::fit_into_limits;
 pub use error::SortError;
 pub use file::input::Input;
 pub use file::output::Output;

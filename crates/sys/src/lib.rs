@@ -27,6 +27,7 @@ pub mod futex;
 pub mod heap;
 pub mod identity;
 pub mod load;
+pub mod memory;
 #[allow(unsafe_code)] // Starts and ends threads of the C library.
 pub mod native_thread;
 #[allow(unsafe_code)] // Views memory from the kernel as bytes.

@@ -19,13 +19,13 @@ impl Waiting for InQueue {
     }
 
     fn available_memory(&self) -> u64 {
-        ::sort::available_memory()
+        sys::memory::available()
     }
 }
 
 /// Refuses a job that no end of others could give enough memory.
 pub(super) fn check_memory(asked: u64) -> Result<(), Stop> {
-    match ::sort::available::most_memory() {
+    match sys::memory::most() {
         Some(most) if asked > most => Err(Stop::Input(anyhow::anyhow!(
             "--memory: a job can have at most {} MiB here, not {}",
             most >> 20,

@@ -35,6 +35,26 @@ fn messages_of_any_length_go_there_and_back_by_every_rule() {
 }
 
 #[test]
+fn a_long_message_that_no_call_receives_yet_does_not_delay_a_later_one() {
+    run(2, |world| {
+        let long = values(100_000, 3);
+        if world.rank() == 0 {
+            let request = world.isend(1, 1, long.clone()).unwrap();
+            world.send(1, 2, &[7_u8]).unwrap();
+            assert_eq!(request.wait(), Ok(long));
+        } else {
+            // These calls do not wait, so they read no long message.
+            let short = world.ireceive::<u8>(0, 2).unwrap();
+            while short.test().unwrap().is_none() {}
+            let mut received = vec![0; long.len()];
+            world.receive(0, 1, &mut received).unwrap();
+            assert_eq!(received, long);
+            short.wait(&mut [0]).unwrap();
+        }
+    });
+}
+
+#[test]
 fn order_holds_for_each_pair_and_tag() {
     run(2, |world| {
         if world.rank() == 0 {
