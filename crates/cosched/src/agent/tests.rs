@@ -82,7 +82,7 @@ fn however_far_the_clock_jumps_there_is_one_switch_to_the_turn_of_that_time() {
             agent.set_mechanisms().unwrap();
             rank
         });
-        let (shared, now) = (&agents[0].shared, Cell::new(clock::now()));
+        let (shared, now) = (&agents[0].shared, Cell::new(wait::now()));
         let (clock, none) = (|| now.get(), || vec![identity(ranks[0].id())]);
         let mut waits = || 0;
         let mut watch = Watch::new(shared, &clock, &none, &mut waits);
@@ -158,7 +158,7 @@ fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
         let table = table_in(place.path());
         let mut agent = Agent::enter(table, SIGNALS, |_: &State| Scripted::entering(), &mut ()).unwrap();
         let set_idles = |shared: &Shared| {
-            let watch = Watch::new(shared, &clock::now, &Vec::new, &mut || 0)
+            let watch = Watch::new(shared, &wait::now, &Vec::new, &mut || 0)
                 .update(|state, _| state.set_idles(shared.job, true));
             (watch, shared.failed.lock().unwrap().is_some())
         };
