@@ -185,7 +185,6 @@ mod tests {
     use std::path::Path;
 
     use policy::gang::Gang;
-    use policy::layout::Request;
     use sys::identity::Identity;
     use sys::priorities::check_idle_and_back;
     use sys::scheduling::{Policy, Thread, attributes};
@@ -196,6 +195,7 @@ mod tests {
     use crate::process_list::PLACES;
     use crate::processes::tests::identity;
     use crate::restraint::{Hint, StopBy, StopMechanism};
+    use crate::state::tests::entering;
     use crate::state::{Entering, StateError};
     use crate::topology::Topology;
 
@@ -206,20 +206,7 @@ mod tests {
     }
 
     fn enter(table: &Table, gang: Gang) -> JobId {
-        let entering = Entering {
-            agent: Identity::own(),
-            stolen: Span::ZERO,
-            command: String::new(),
-            ranks: 2,
-            request: Some(Request::Ranks(1)),
-            weight: 1,
-            gang,
-            with: None,
-            waits_for_cells: false,
-            memory: None,
-            client: None,
-            program: None,
-        };
+        let entering = Entering { agent: Identity::own(), ..entering(1, gang, 1) };
         update(table, |state, now| state.enter(&entering, now))
     }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use policy::gang::{Class, Gang};
-use policy::layout::Request;
 use rustix::process::{Signal, getpid, kill_process};
 use sys::identity::Identity;
 use testing::Child;
@@ -14,6 +13,7 @@ use super::*;
 use crate::claim::Claims;
 use crate::process_list::PLACES;
 use crate::processes::tests::{identity, state, until};
+use crate::state::tests::entering;
 use crate::topology::Topology;
 
 const SLICE: Span = Span::from_millis(20);
@@ -43,20 +43,7 @@ impl Scripted {
     }
 
     fn entering() -> Entering {
-        Entering {
-            agent: Identity::own(),
-            stolen: Span::ZERO,
-            command: String::new(),
-            ranks: 2,
-            request: Some(Request::Ranks(2)),
-            weight: 1,
-            gang: Gang::Adaptive,
-            with: None,
-            waits_for_cells: false,
-            memory: None,
-            client: None,
-            program: None,
-        }
+        Entering { agent: Identity::own(), ..entering(2, Gang::Adaptive, 1) }
     }
 
     /// Lets an agent look at a time. Returns whether it switches.
