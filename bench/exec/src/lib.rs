@@ -65,8 +65,7 @@ impl Window {
 
     /// A window of so many seconds that begins soon.
     pub fn of(seconds: f64) -> Window {
-        let now = clock_gettime(ClockId::Monotonic);
-        let begin = now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9 + Window::START;
+        let begin = now() + Window::START;
         Window { begin, end: begin + seconds }
     }
 
@@ -82,10 +81,14 @@ impl Window {
 
     /// Sleeps until a moment in the window, from 0 to 1.
     pub fn sleep_until(self, moment: f64) {
-        let now = clock_gettime(ClockId::Monotonic);
-        let now = now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9;
-        std::thread::sleep(Duration::from_secs_f64((self.begin + moment * self.seconds() - now).max(0.0)));
+        std::thread::sleep(Duration::from_secs_f64((self.begin + moment * self.seconds() - now()).max(0.0)));
     }
+}
+
+/// The time on `CLOCK_MONOTONIC`, in seconds: the same for all processes.
+pub fn now() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
 /// Starts a program whose output is read by [`number_of`] or [`numbers_of`].

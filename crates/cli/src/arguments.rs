@@ -162,14 +162,17 @@ pub(crate) struct Run {
 }
 
 impl Arguments {
-    /// Parses the command line. Ends the process if it is wrong, or asks for help.
-    pub(crate) fn parse_or_exit() -> Arguments {
+    /// Parses the command line.
+    ///
+    /// # Errors
+    /// If it is wrong, or asks for help.
+    pub(crate) fn read() -> Result<Arguments, clap::Error> {
         let is_sort = std::env::args_os().nth(1).is_some_and(|command| command == "sort");
-        Arguments::try_parse().unwrap_or_else(|error| {
+        Arguments::try_parse().map_err(|error| {
             // The error repeats words of the user, so it is made from harmless ones.
             let words = std::env::args_os().map(|word| words::word(&word.to_string_lossy()).into_owned());
             let error = Arguments::try_parse_from(words).err().unwrap_or(error);
-            if is_sort { gnu::explain(error).exit() } else { error.exit() }
+            if is_sort { gnu::explain(error) } else { error }
         })
     }
 }

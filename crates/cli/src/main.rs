@@ -34,6 +34,7 @@ use std::sync::Arc;
 use sys::heap::{self, Heap};
 
 use crate::arguments::{Arguments, Command};
+use crate::stop::Stop;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -60,7 +61,18 @@ fn command() -> ExitCode {
     if let Some(code) = paper::threads::child::serve_if_asked() {
         return code;
     }
-    let done = match Arguments::parse_or_exit().command {
+    let done = match Arguments::read() {
+        Ok(arguments) => execute(arguments.command),
+        Err(refusal) => sort::refuse(refusal),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => stop.report(),
+    }
+}
+
+fn execute(command: Command) -> Result<(), Stop> {
+    match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check { file } => check::check(&file),
         Command::Exec(arguments) => exec::exec(&arguments),
@@ -81,9 +93,5 @@ fn command() -> ExitCode {
         Command::Resume { job } => jobs::resume(job),
         Command::Attach { job } => attach::attach(job),
         Command::Set(arguments) => jobs::set(&arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => stop.report(),
     }
 }

@@ -35,6 +35,17 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     }
 }
 
+/// The end because of arguments that are refused. If they are those of ranks that sort together,
+/// one of these says why.
+pub(crate) fn refuse(refusal: clap::Error) -> Result<(), Stop> {
+    let mut words = std::env::args_os().skip(1);
+    let is_sort = words.next().is_some_and(|command| command == "sort");
+    let has_ranks = words.any(|word| word.as_encoded_bytes().split(|&byte| byte == b'=').next() == Some(b"--ranks"));
+    let stop = Stop::Refused(refusal);
+    let is_error = stop.code() != 0;
+    if is_error && is_sort && has_ranks && message::is_launched() { ranks::in_job(|_| Err(stop)) } else { Err(stop) }
+}
+
 /// Sorts in this process.
 fn sort_alone(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     sort::fit_into_limits().or_input()?;

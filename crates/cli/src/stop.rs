@@ -16,6 +16,8 @@ pub(crate) enum Stop {
     Failed(anyhow::Error),
     /// The request is invalid: arguments, files, or a scenario that does not fit this machine.
     Input(anyhow::Error),
+    /// The arguments are invalid, or ask for help.
+    Refused(clap::Error),
     /// The input is invalid. The text is a complete message.
     Diagnosed(String),
     /// A signal with this number requested the end.
@@ -38,6 +40,8 @@ impl Stop {
     /// Prints the message on standard error and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match (&self, self.message()) {
+            // Nothing can be said about an error of standard error.
+            (Stop::Refused(refusal), _) => drop(refusal.print()),
             (Stop::Diagnosed(_), Some(text)) => print_coloured(text.trim_end()),
             (_, Some(message)) => print_message(format_args!("error: {message}")),
             (_, None) => {}
@@ -49,6 +53,7 @@ impl Stop {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Stop::Failed(_) => 1,
+            Stop::Refused(refusal) => refusal.exit_code() as u8,
             Stop::Input(_) | Stop::Diagnosed(_) => 2,
             Stop::NotStarted(_, code) | Stop::Silent(code) => *code,
             // The exit code of shells for a program that was ended by a signal.
@@ -60,7 +65,7 @@ impl Stop {
         match self {
             Stop::Failed(error) | Stop::Input(error) | Stop::NotStarted(error, _) => Some(message(error)),
             Stop::Diagnosed(text) => Some(text.clone()),
-            Stop::Interrupted(_) | Stop::Silent(_) => None,
+            Stop::Refused(_) | Stop::Interrupted(_) | Stop::Silent(_) => None,
         }
     }
 }

@@ -14,8 +14,6 @@ use policy::{Instant, Span};
 use sys::futex::{self, Scope};
 use sys::identity::{Identity, Stat};
 
-use crate::clock;
-
 /// How long an owner keeps the others waiting if it is stopped or has ended.
 const PATIENCE: Span = Span::from_millis(250);
 /// How long it does so in any case.
@@ -43,7 +41,7 @@ impl<'a> AdvisoryLock<'a> {
         let own = TIMES.fetch_add(1, SeqCst) << PROCESS.count_ones() | Identity::own().pid & PROCESS;
         let mut seen: Option<(u32, Instant)> = None;
         loop {
-            let (head, now) = (word.load(SeqCst), clock::now());
+            let (head, now) = (word.load(SeqCst), wait::now());
             let first = seen.filter(|&(seen, _)| seen == head).map_or(now, |(_, first)| first);
             seen = Some((head, first));
             if head == 0 || is_overdue(head & PROCESS, now.since(first)) {

@@ -24,7 +24,6 @@ use self::adopted::Adopted;
 use self::turn_number::{first_boundary, turn};
 use crate::behaviour::Behaviour;
 use crate::claim::{Answer, Claim, Wanted};
-use crate::clock;
 use crate::hint::{HintWatch, Look};
 use crate::lowering::{CannotLower, LowerMeans};
 use crate::mechanisms::{Mechanisms, Obstacle, StopMeans};
@@ -235,7 +234,7 @@ impl Agent {
         mut waits: impl FnMut() -> u64 + Send + 'static,
     ) -> Result<(), AgentError> {
         let shared = self.shared.clone();
-        let watch = move || Watch::new(&shared, &clock::now, &processes, &mut waits).run();
+        let watch = move || Watch::new(&shared, &wait::now, &processes, &mut waits).run();
         let started = std::thread::Builder::new().name("agent".to_owned()).spawn(watch);
         self.thread = Some(started.map_err(AgentError::Thread)?);
         Ok(())
@@ -243,7 +242,7 @@ impl Agent {
 
     /// Whether the ranks are stopped by SIGSTOP now, as far as turns are concerned.
     pub fn is_stopped_by_signals(&self) -> bool {
-        let action = || self.shared.table.state().ok().and_then(|state| state.action(self.job(), clock::now()));
+        let action = || self.shared.table.state().ok().and_then(|state| state.action(self.job(), wait::now()));
         self.stop.group().is_none() && action() == Some(Action::Stop)
     }
 

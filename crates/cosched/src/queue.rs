@@ -19,7 +19,6 @@ use rustix::process::{Signal, getpid, kill_process};
 use sys::signals::{BlockedSignals, is_ignored};
 
 use crate::agent::AgentError;
-use crate::clock;
 use crate::memory;
 use crate::page::Departures;
 use crate::state::{State, StateError};
@@ -135,13 +134,13 @@ impl Waiter<'_> {
             if !std::mem::replace(&mut self.has_begun, true) {
                 self.waiting.begin(&state, self.job);
             }
-            let begun = clock::now();
+            let begun = wait::now();
             if place == 0 {
                 page.wait_for_end(before.from_table, begun + INTERVAL);
             } else {
                 self.wait_for_place(place, before.from_queue, begun);
             }
-            if clock::now().since(begun) >= INTERVAL {
+            if wait::now().since(begun) >= INTERVAL {
                 self.release_ended(&state, place)?;
             }
             before = page.departures();
@@ -166,7 +165,7 @@ impl Waiter<'_> {
             let left = page.left_queue();
             let ahead = place.saturating_sub(left.wrapping_sub(counted));
             let deadline = begun + Span::from_nanos(INTERVAL.as_nanos() * u64::from(ahead + 1));
-            if ahead == 0 || clock::now() >= deadline || self.is_asked.load(SeqCst) {
+            if ahead == 0 || wait::now() >= deadline || self.is_asked.load(SeqCst) {
                 return;
             }
             page.wait_for_queue(left, self.job, deadline);
@@ -181,7 +180,7 @@ impl Waiter<'_> {
         };
         let admit = |state: &mut State, now| state.admit(self.job, left, now);
         // Trying costs nothing; a new version wakes all agents.
-        Ok(admit(&mut state.clone(), clock::now())?
+        Ok(admit(&mut state.clone(), wait::now())?
             && self.table.update(|state, now| admit(state, now).map_err(AgentError::from))?)
     }
 

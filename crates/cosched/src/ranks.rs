@@ -35,11 +35,6 @@ use self::relay::{Relay, Stream};
 use self::supervision::REQUESTS_TO_END;
 pub use self::supervision::{Ended, Listener, TIMED_OUT};
 
-/// The environment variable with the number of a rank, from 0.
-pub const RANK: &str = "ROWLOCK_RANK";
-/// The environment variable with the number of ranks.
-pub const RANKS: &str = "ROWLOCK_RANKS";
-
 /// How many descriptors the start of a rank takes, and those of all that is no rank.
 const DESCRIPTORS_OF_RANK: u64 = 9;
 const OTHER_DESCRIPTORS: u64 = 24;
@@ -181,9 +176,8 @@ struct Rank {
 }
 
 impl Ranks {
-    /// Starts all ranks in these control groups; if one cannot start, ends the others. `spawn`
-    /// spawns the command of a rank after its standard streams, its variables [`RANK`] and
-    /// [`RANKS`] and its CPUs are set.
+    /// Starts all ranks in these control groups; if one cannot start, ends the others. `spawn` is
+    /// given the number of a rank, from 0, and its command with its standard streams and its CPUs.
     ///
     /// Raises the limit of descriptors of this process, and not that of ranks. Blocks the signals
     /// of [`forwarded`](sys::signals::forwarded) on the calling thread, which must be the only one,
@@ -214,7 +208,6 @@ impl Ranks {
             started.signals.unblock_in(&mut command);
             limit.restore_in(&mut command);
             cpus.map_or(Ok(()), |cpus| bind_in(&mut command, &cpus)).map_err(|why| StartError::Bind { rank, why })?;
-            command.env(RANK, rank.to_string()).env(RANKS, count.to_string());
             set_streams(&mut command, rank, io, file)?;
             prepared.push((rank, command, lifeline));
         }

@@ -10,7 +10,6 @@ use policy::{Instant, JobId, Span};
 use sys::cpus::Pinned;
 use wait::turn::{Turn, WrittenPage};
 
-use crate::clock;
 use crate::mechanisms::{Mechanisms, Target};
 use crate::priority::Priority;
 use crate::process_list::ProcessList;
@@ -92,7 +91,7 @@ impl Switcher {
         enforce(None, Mechanisms::leave);
         tell(true);
         enforce(Some(Action::Run), Mechanisms::run);
-        let skew = mechanisms.take_begun().map(|begun| clock::now().since(begun));
+        let skew = mechanisms.take_begun().map(|begun| wait::now().since(begun));
         mechanisms.forget_unused();
         failed.map_or(Ok(skew), Err)
     }
@@ -186,7 +185,6 @@ mod tests {
     use std::path::Path;
 
     use policy::gang::Gang;
-    use policy::layout::Request;
     use sys::identity::Identity;
     use sys::priorities::check_idle_and_back;
     use sys::scheduling::{Policy, Thread, attributes};
@@ -197,6 +195,7 @@ mod tests {
     use crate::process_list::PLACES;
     use crate::processes::tests::identity;
     use crate::restraint::{Hint, StopBy, StopMechanism};
+    use crate::state::tests::entering;
     use crate::state::{Entering, StateError};
     use crate::topology::Topology;
 
@@ -207,20 +206,7 @@ mod tests {
     }
 
     fn enter(table: &Table, gang: Gang) -> JobId {
-        let entering = Entering {
-            agent: Identity::own(),
-            stolen: Span::ZERO,
-            command: String::new(),
-            ranks: 2,
-            request: Some(Request::Ranks(1)),
-            weight: 1,
-            gang,
-            with: None,
-            waits_for_cells: false,
-            memory: None,
-            client: None,
-            program: None,
-        };
+        let entering = Entering { agent: Identity::own(), ..entering(1, gang, 1) };
         update(table, |state, now| state.enter(&entering, now))
     }
 
@@ -248,7 +234,7 @@ mod tests {
                 assert!(jobs.into_iter().zip(turns).all(is_right), "{turns:?}");
                 turns.map(|turn| turn.is_others())
             };
-            let now = clock::now() + SLICE;
+            let now = wait::now() + SLICE;
             let [one, other] = [look(now), look(now + SLICE)];
             assert!(one != other && one[0] != one[1] && other[0] != other[1]);
             update(&table, |state, now| state.release(jobs[0], now));
@@ -280,7 +266,7 @@ mod tests {
                 child
             });
             let (mut switcher, state) = (Switcher::new(), table.state().unwrap());
-            let now = clock::now();
+            let now = wait::now();
             for boundary in [now + SLICE, now + SLICE + SLICE] {
                 switcher.switch(&table, &state, boundary).unwrap();
                 let next = jobs.iter().position(|&job| state.has_turn(job, boundary + SLICE)).unwrap();
@@ -309,7 +295,7 @@ mod tests {
             table.processes(job).unwrap().set(&[identity(child.id())], PLACES);
             let mut switcher = Switcher::new();
             let mut switch = |now| switcher.switch(&table, &table.state().unwrap(), now).unwrap();
-            let now = clock::now();
+            let now = wait::now();
             let is_others = |now: &Instant| table.state().unwrap().action(job, *now) == Some(Action::Lower);
             switch([now, now + SLICE].into_iter().find(is_others).unwrap());
             assert!(is_lowered());

@@ -19,7 +19,6 @@ use sys::identity::Identity;
 use wait::turn::{self, WrittenPage};
 
 use crate::claim::Word;
-use crate::clock;
 use crate::page::{self, Histogram, Page};
 use crate::process_list::{self, ProcessList};
 use crate::state::{Job, State, StateError};
@@ -266,7 +265,7 @@ impl Table {
             _ => self.damaged(why),
         })?;
         if let Some((latest, bytes)) = read {
-            let state = State::from_bytes(&bytes, clock::now()).map_err(|why| self.damaged(why))?;
+            let state = State::from_bytes(&bytes, wait::now()).map_err(|why| self.damaged(why))?;
             *known = Some((latest, Arc::new(state)));
         }
         known.clone().ok_or_else(|| self.damaged("it has no version"))
@@ -298,7 +297,7 @@ impl Table {
         loop {
             let (latest, state) = self.latest()?;
             let mut next = State::clone(&state);
-            let now = clock::now();
+            let now = wait::now();
             let ended = next.release_ended(Identity::is_alive, now)?;
             let done = change(&mut next, now)?;
             let (version, bytes) = (Version(latest).next(), next.to_bytes());

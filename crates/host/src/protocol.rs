@@ -76,10 +76,8 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// The variables by which its process finds the others.
-    pub(crate) fn environment(&self) -> [(&'static str, OsString); 3] {
-        use message::environment::{MESSAGES, RANK, RANKS};
-        let number = |number: u32| number.to_string().into();
-        [(RANK, number(self.number)), (RANKS, number(self.ranks)), (MESSAGES, self.memory.clone().into())]
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, OsString)> {
+        message::environment::of_rank(self.number, self.ranks, Some(&self.memory))
     }
 }
 

@@ -25,12 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return measure(&join(waiting)?, &rule);
     }
     let file = memory::create(2)?;
-    let start = |rank: &str| {
+    let start = |rank| {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(&rule).env(environment::RANK, rank).env(environment::RANKS, "2");
-        command.env(environment::MESSAGES, file.path()).spawn()
+        command.arg(&rule).envs(environment::of_rank(rank, 2, Some(file.path()))).spawn()
     };
-    let ranks = [start("0")?, start("1")?];
+    let ranks = [start(0)?, start(1)?];
     for mut rank in ranks {
         if !rank.wait()?.success() {
             return Err("a rank has failed".into());

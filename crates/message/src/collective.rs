@@ -8,6 +8,9 @@
 //! The order in which values are combined depends only on the number of ranks: floats give the same
 //! sums each time.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use sys::elements::Element;
 
 use crate::communicator::{Communicator, Source, Status, Tag, Talk};
@@ -114,6 +117,24 @@ impl Communicator {
         self.check(values.len(), part.len())?;
         self.gather(0, part, values)?;
         self.broadcast(0, values)
+    }
+
+    /// Collects a text of each rank at all ranks, such as the path of a file that others open. The
+    /// texts contain no zero bytes.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier).
+    pub fn all_gather_texts(&self, text: &OsStr) -> Result<Vec<OsString>, Error> {
+        // With a zero behind each.
+        let mut room = [text.len() as u64 + 1];
+        self.all_reduce(&mut room, u64::max)?;
+        let room = room[0] as usize;
+        let mut part = text.as_bytes().to_vec();
+        part.resize(room, 0);
+        let mut all = vec![0; room * self.ranks() as usize];
+        self.all_gather(&part, &mut all)?;
+        let text = |part: &[u8]| OsString::from_vec(part.split(|&byte| byte == 0).next().unwrap_or_default().to_vec());
+        Ok(all.chunks(room).map(text).collect())
     }
 
     /// Combines the values of all ranks, place by place, at the rank `root`. At the others,
@@ -227,4 +248,26 @@ fn place_of(rank: u32, length: usize) -> std::ops::Range<usize> {
 
 fn part_of<T>(values: &[T], rank: u32, length: usize) -> &[T] {
     &values[place_of(rank, length)]
+}
+
+#[cfg(test)]
+mod tests {
+    use wait::Waiting;
+
+    use super::*;
+    use crate::join::threads;
+
+    #[test]
+    fn all_ranks_have_the_texts_of_all_however_long_each_is() {
+        let texts = ["", "/proc/7/fd/3", "\u{e9}"].map(OsString::from);
+        std::thread::scope(|scope| {
+            for world in threads(3, Waiting::default()).unwrap() {
+                let texts = &texts;
+                scope.spawn(move || {
+                    assert_eq!(world.all_gather_texts(&texts[world.rank() as usize]).unwrap(), texts);
+                    assert_eq!(world.all_gather_texts(OsStr::new("")).unwrap(), [""; 3]);
+                });
+            }
+        });
+    }
 }

@@ -5,11 +5,10 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Instant;
 
 use policy::waiting::{Missing, Waiter};
 use policy::{CpuId, ThreadId};
-use wait::external::{Awaited, ExternalObject};
+use wait::external::{Awaited, ExternalObject, LIVENESS_INTERVAL};
 use wait::{Counters, Statistics, Waiting};
 
 use crate::engine::Engine;
@@ -28,9 +27,6 @@ const LOOKS: u32 = 20;
 
 /// A missing rank.
 const ANY_RANK: Missing = Missing { thread: ThreadId(1), last_seen: None };
-
-/// How often calls that do not wait look for dead ranks, in milliseconds.
-const LIVENESS_INTERVAL: u64 = 100;
 
 /// A call that is carried out step by step.
 pub(crate) trait Operation {
@@ -61,8 +57,7 @@ pub(crate) struct Endpoint {
     waiter: Mutex<Option<Waiter>>,
     waits: AtomicU64,
     counters: Counters,
-    joined: Instant,
-    /// When a call that does not wait looks for dead ranks, in milliseconds after it has joined.
+    /// When a call that does not wait looks for dead ranks, in nanoseconds on the clock of waits.
     next_check: AtomicU64,
     /// The number of contexts that this rank has chosen for communicators.
     pub(crate) contexts: AtomicU64,
@@ -80,8 +75,7 @@ impl Endpoint {
             waiter: Mutex::new(Some(ExternalObject::waiter(&waiting))),
             waits: AtomicU64::new(0),
             counters: Counters::new(),
-            joined: Instant::now(),
-            next_check: AtomicU64::new(LIVENESS_INTERVAL),
+            next_check: AtomicU64::new((wait::now() + LIVENESS_INTERVAL).as_nanos()),
             contexts: AtomicU64::new(0),
         }
     }
@@ -129,11 +123,11 @@ impl Endpoint {
 
     /// A rank that has died, if it is time to look for one again.
     fn lost_by_now(&self) -> Option<End> {
-        let now = self.joined.elapsed().as_millis() as u64;
-        if now < self.next_check.load(Relaxed) {
+        let now = wait::now();
+        if now.as_nanos() < self.next_check.load(Relaxed) {
             return None;
         }
-        self.next_check.store(now + LIVENESS_INTERVAL, Relaxed);
+        self.next_check.store((now + LIVENESS_INTERVAL).as_nanos(), Relaxed);
         self.lost()
     }
 

@@ -102,12 +102,12 @@ pub enum Error {
         /// The problem, as a clause.
         what: &'static str,
     },
-    /// The system refused memory for messages.
+    /// The system refused memory for messages, or MPI has failed.
     #[error("cannot exchange messages with rank {rank}: {why}")]
     System {
-        /// The other rank.
+        /// The other rank, or the calling one.
         rank: u32,
-        /// The reason, as the system says it.
+        /// The reason, as the system or MPI says it.
         why: String,
     },
     /// The words are not within the memory that a rank has registered.

@@ -15,12 +15,21 @@ use crate::transport::Transport;
 
 /// The variables by which the ranks of `rowlock prun` find their job.
 pub mod environment {
+    use std::ffi::OsString;
+    use std::path::Path;
+
     /// The number of the rank.
     pub const RANK: &str = "ROWLOCK_RANK";
     /// The number of ranks.
     pub const RANKS: &str = "ROWLOCK_RANKS";
     /// The path of the shared memory, as [`memory::create`](crate::memory::create) gives it.
     pub const MESSAGES: &str = "ROWLOCK_MESSAGES";
+
+    /// The variables of a rank, for launchers. Without `memory` it cannot join.
+    pub fn of_rank(rank: u32, ranks: u32, memory: Option<&Path>) -> impl Iterator<Item = (&'static str, OsString)> {
+        let numbers = [(RANK, rank), (RANKS, ranks)].map(|(name, number)| (name, number.to_string().into()));
+        numbers.into_iter().chain(memory.map(|path| (MESSAGES, path.into())))
+    }
 }
 
 /// Whether the environment tells a job: the one that [`join`] joins.

@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use policy::Instant;
-#[cfg(feature = "mpi")]
-use rustix::time::{ClockId, clock_gettime};
 use wait::process_slot::Claimant;
 
 use crate::error::{Error, JoinError};
@@ -182,11 +180,7 @@ impl Transport {
 /// Stands for a sleep where a rank cannot sleep: gives its CPU to other threads, if there are any.
 #[cfg(feature = "mpi")]
 fn yield_until(deadline: Option<Instant>, mut has_come: impl FnMut() -> bool) {
-    let now = || {
-        let now = clock_gettime(ClockId::Monotonic);
-        Instant::from_nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
-    };
-    while !has_come() && deadline.is_none_or(|deadline| now() < deadline) {
+    while !has_come() && deadline.is_none_or(|deadline| wait::now() < deadline) {
         std::thread::yield_now();
     }
 }

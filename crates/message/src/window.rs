@@ -7,7 +7,7 @@
 //!
 //! The files exist as long as a rank has them mapped, also if their owner has died.
 
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -27,9 +27,6 @@ use sys::words;
 use crate::communicator::Communicator;
 use crate::error::Error;
 use crate::memory;
-
-/// Longer than the path of an open file of a process.
-const LONGEST_PATH: usize = 64;
 
 /// The memory of all ranks of a communicator that they registered together:
 /// [`Communicator::window`].
@@ -54,12 +51,10 @@ impl Communicator {
         self.expect_one_machine()?;
         let own = create(words);
         // No path if there is no memory.
-        let path = own.as_ref().map_or(&[][..], |file| file.path().as_os_str().as_encoded_bytes());
-        let mut paths = vec![0; LONGEST_PATH * self.ranks() as usize];
-        self.all_gather(&told(path), &mut paths)?;
-        let open = |(path, &rank): (&[u8; LONGEST_PATH], &u32)| open(path).map_err(Error::system(rank));
-        let opened = paths.as_chunks().0.iter().zip(self.members.iter()).map(open);
-        let parts: Result<Vec<_>, _> = opened.collect();
+        let path = own.as_ref().map_or(OsStr::new(""), |file| file.path().as_os_str());
+        let paths = self.all_gather_texts(path)?;
+        let open = |(path, &rank): (&OsString, &u32)| open(Path::new(path)).map_err(Error::system(rank));
+        let parts: Result<Vec<_>, _> = paths.iter().zip(self.members.iter()).map(open).collect();
         // Files are open in all ranks before the first one closes its own, or fails.
         let mut failed = [u8::from(parts.is_err())];
         self.all_reduce(&mut failed, u8::max)?;
@@ -78,9 +73,7 @@ impl Communicator {
     fn expect_one_machine(&self) -> Result<(), Error> {
         let (boot, namespace) = (identity::boot(), identity::pid_namespace());
         let machine = if boot.is_empty() { identity::machine() } else { boot };
-        let mut machines = vec![0; LONGEST_PATH * self.ranks() as usize];
-        self.all_gather(&told(format!("{namespace} {machine}").as_bytes()), &mut machines)?;
-        let machines = machines.as_chunks::<LONGEST_PATH>().0;
+        let machines = self.all_gather_texts(OsStr::new(&format!("{namespace} {machine}")))?;
         let elsewhere = machines.iter().zip(self.members.iter()).find(|(machine, _)| **machine != machines[0]);
         elsewhere.map_or(Ok(()), |(_, &rank)| {
             let first = self.members[0];
@@ -88,13 +81,6 @@ impl Communicator {
             Err(Error::System { rank, why })
         })
     }
-}
-
-/// A text, and zeros.
-fn told(text: &[u8]) -> [u8; LONGEST_PATH] {
-    let mut told = [0; LONGEST_PATH];
-    told.iter_mut().zip(text).for_each(|(to, &byte)| *to = byte);
-    told
 }
 
 fn create(words: usize) -> io::Result<UnnamedFile> {
@@ -109,10 +95,11 @@ fn create(words: usize) -> io::Result<UnnamedFile> {
     Ok(file)
 }
 
-fn open(path: &[u8; LONGEST_PATH]) -> io::Result<View<[AtomicU64]>> {
-    let path = path.split(|&byte| byte == 0).next().and_then(|path| std::str::from_utf8(path).ok());
-    let path = path.filter(|path| !path.is_empty()).ok_or(Errno::NOMEM)?;
-    let file: File = files::open_existing(Path::new(path))?;
+fn open(path: &Path) -> io::Result<View<[AtomicU64]>> {
+    if path.as_os_str().is_empty() {
+        return Err(Errno::NOMEM.into());
+    }
+    let file = files::open_existing(path)?;
     // An access beyond the end of a file that becomes shorter would end this process.
     if !rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
         return Err(Errno::PERM.into());

@@ -278,88 +278,25 @@ unsafe extern "C" fn find_no_data(
     SUCCESS
 }
 
-/// # Safety
-/// The library calls it, as `publish`.
-unsafe extern "C" fn refuse_to_publish(
-    process: *const Process,
-    _info: *const Info,
-    _count: usize,
-    _on_done: Option<OnDone>,
-    _data: *mut c_void,
-) -> Status {
-    // SAFETY: the library passes the process.
-    unsafe { refuse(process, Call::Publish) }
+/// Functions that refuse a call, each by its arguments after the process, or the first of several.
+macro_rules! refusals {
+    ($($call:ident: $name:ident($($argument:ty),*);)*) => {$(
+        /// # Safety
+        /// The library calls it, as the field of [`MODULE`] that has it.
+        unsafe extern "C" fn $name(process: *const Process, $(_: $argument),*) -> Status {
+            // SAFETY: the library passes the process, or at least one.
+            unsafe { refuse(process, Call::$call) }
+        }
+    )*};
 }
 
-/// # Safety
-/// The library calls it, as `lookup`.
-unsafe extern "C" fn refuse_to_look_up(
-    process: *const Process,
-    _names: *mut *mut c_char,
-    _info: *const Info,
-    _count: usize,
-    _on_done: *mut c_void,
-    _data: *mut c_void,
-) -> Status {
-    // SAFETY: the library passes the process.
-    unsafe { refuse(process, Call::Lookup) }
-}
-
-/// # Safety
-/// The library calls it, as `unpublish`.
-unsafe extern "C" fn refuse_to_unpublish(
-    process: *const Process,
-    _names: *mut *mut c_char,
-    _info: *const Info,
-    _count: usize,
-    _on_done: *mut c_void,
-    _data: *mut c_void,
-) -> Status {
-    // SAFETY: the library passes the process.
-    unsafe { refuse(process, Call::Unpublish) }
-}
-
-/// # Safety
-/// The library calls it, as `spawn`.
-unsafe extern "C" fn refuse_to_spawn(
-    process: *const Process,
-    _info: *const Info,
-    _count: usize,
-    _applications: *const c_void,
-    _application_count: usize,
-    _on_spawned: *mut c_void,
-    _data: *mut c_void,
-) -> Status {
-    // SAFETY: the library passes the process.
-    unsafe { refuse(process, Call::Spawn) }
-}
-
-/// # Safety
-/// The library calls it, as `connect`.
-unsafe extern "C" fn refuse_to_connect(
-    processes: *const Process,
-    _count: usize,
-    _info: *const Info,
-    _info_count: usize,
-    _on_done: Option<OnDone>,
-    _data: *mut c_void,
-) -> Status {
-    // SAFETY: the library passes at least one process.
-    unsafe { refuse(processes, Call::Connect) }
-}
-
-/// # Safety
-/// The library calls it, as `disconnect`.
-unsafe extern "C" fn refuse_to_disconnect(
-    processes: *const Process,
-    _count: usize,
-    _info: *const Info,
-    _info_count: usize,
-    _on_done: Option<OnDone>,
-    _data: *mut c_void,
-) -> Status {
-    // SAFETY: the library passes at least one process.
-    unsafe { refuse(processes, Call::Disconnect) }
+refusals! {
+    Publish: refuse_to_publish(*const Info, usize, Option<OnDone>, *mut c_void);
+    Lookup: refuse_to_look_up(*mut *mut c_char, *const Info, usize, *mut c_void, *mut c_void);
+    Unpublish: refuse_to_unpublish(*mut *mut c_char, *const Info, usize, *mut c_void, *mut c_void);
+    Spawn: refuse_to_spawn(*const Info, usize, *const c_void, usize, *mut c_void, *mut c_void);
+    Connect: refuse_to_connect(usize, *const Info, usize, Option<OnDone>, *mut c_void);
+    Disconnect: refuse_to_disconnect(usize, *const Info, usize, Option<OnDone>, *mut c_void);
 }
 
 /// The library itself tells ranks of each other's events; there are no others.

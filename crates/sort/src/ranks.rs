@@ -44,12 +44,6 @@ impl<'s> Ranks<'s> {
         self.number() + 1 == self.count()
     }
 
-    /// The value of the first rank. Waits for it.
-    pub(crate) fn value_of_first<const N: usize>(self, mut value: [u8; N]) -> Result<[u8; N], SortError> {
-        self.0.map_or(Ok(()), |world| world.broadcast(0, &mut value))?;
-        Ok(value)
-    }
-
     /// Combines the values of all ranks, place by place. Waits for all.
     pub(crate) fn combine(self, values: &mut [u64], how: impl Fn(u64, u64) -> u64) -> Result<(), SortError> {
         Ok(self.0.map_or(Ok(()), |world| world.all_reduce(values, how))?)

@@ -37,6 +37,7 @@ pub use protocol::spinning_waiters;
 #[cfg(not(loom))]
 pub use protocol::{external, process_slot};
 pub use statistics::{Counters, Statistics};
+pub use sync::now;
 pub use waiting::Waiting;
 
 pub use barrier::{Arrival, Barrier, BarrierWaitResult, Party};

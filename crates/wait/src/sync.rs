@@ -3,6 +3,7 @@
 //! All effects of the protocols on other threads, the kernel and the clock go through this module.
 //! So loom can run the same code, and tests can script the clock of a thread.
 
+pub use self::world::now;
 pub(crate) use self::world::*;
 
 #[cfg(all(test, not(loom)))]
@@ -39,8 +40,9 @@ mod world {
     /// 20 ns. So reading takes at most a tenth of the spin, and the budget is exact to within 1 us.
     pub(crate) const POLLS: u32 = 16;
 
-    /// `CLOCK_MONOTONIC`.
-    pub(crate) fn now() -> Instant {
+    /// The time on `CLOCK_MONOTONIC`, to which deadlines and turns refer: the same for all
+    /// processes, and no change of the time of day affects it.
+    pub fn now() -> Instant {
         #[cfg(test)]
         if let Some(now) = super::script::now() {
             return now;
@@ -140,7 +142,7 @@ mod world {
     }
 
     /// A clock on which a microsecond passes between two readings of one thread.
-    pub(crate) fn now() -> Instant {
+    pub fn now() -> Instant {
         READINGS.with(|readings| readings.set(readings.get() + 1));
         last_reading()
     }

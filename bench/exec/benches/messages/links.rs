@@ -181,11 +181,18 @@ pub(crate) fn measure(batches: usize, seconds: f64) -> anyhow::Result<()> {
         };
         (0..batches).map(|_| batch(&mut ends, seconds)).collect()
     };
+    // The other thread may wait for one that fails, so that ends the process.
+    let run = |world: &Communicator, cpu| {
+        run(world, cpu).unwrap_or_else(|why| {
+            eprintln!("error: {why:#}");
+            std::process::exit(1)
+        })
+    };
     let found = thread::scope(|scope| {
         let worlds = threads(2, waiting)?.into_iter().zip(cpus);
         let threads: Vec<_> = worlds.map(|(world, cpu)| scope.spawn(move || run(&world, cpu))).collect();
         let found: Result<Vec<_>, _> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        found.map_err(|_| anyhow::anyhow!("a thread has panicked"))?.swap_remove(0)
+        anyhow::Ok(found.map_err(|_| anyhow::anyhow!("a thread has panicked"))?.swap_remove(0))
     })?;
     for (link, (name, ..)) in LINKS.iter().enumerate() {
         let mut times: Vec<f64> = found.iter().map(|times| times[link] * 1e9).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use message::{Communicator, Source, Waiting, join};
-use rustix::time::{ClockId, clock_gettime};
+use rowlock_bench_exec::now;
 
 /// The time between two rounds.
 const GRAIN: Duration = Duration::from_micros(20);
@@ -109,9 +109,4 @@ fn compute(time: Duration) {
     for iteration in 0..(time.as_nanos() as f64 * ITERATIONS_A_NANOSECOND) as u64 {
         black_box(iteration);
     }
-}
-
-fn now() -> f64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }

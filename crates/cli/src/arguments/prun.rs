@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cosched::ranks::{RANK, RANKS};
 use cosched::{SLICES, StopChoice};
+use message::environment::{MESSAGES, RANK, RANKS};
 use policy::gang::Gang;
 use policy::layout::Shape;
 use policy::turn::LARGEST_WEIGHT;
@@ -18,7 +18,7 @@ use super::{TextOrJson, one_of};
 /// A job has at most so many ranks, and each at most so many cores.
 pub(crate) const MOST_RANKS: u32 = 65_536;
 /// The variables of ranks that `--env` cannot set.
-const OWN_VARIABLES: [&str; 5] = [JOB, RANK, RANKS, wait::turn::VARIABLE, message::environment::MESSAGES];
+const OWN_VARIABLES: [&str; 5] = [JOB, RANK, RANKS, wait::turn::VARIABLE, MESSAGES];
 /// The variable with the number of the job.
 pub(crate) const JOB: &str = "ROWLOCK_JOB";
 /// The ways to share this machine.

@@ -70,7 +70,8 @@ pub(crate) struct Sort {
     #[arg(long, value_enum)]
     pub(crate) variant: Option<Variant>,
     /// Sort in N processes, the ranks of a job of `rowlock prun`, by columnsort; IN and OUT are
-    /// files, and --memory is for all ranks together. Within a job, N is the number of its ranks
+    /// files, and --memory is for all ranks together, of which each needs more than one process
+    /// would. Within a job, N is the number of its ranks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS), conflicts_with = "unique")]
     pub(crate) ranks: Option<u32>,
     /// Read the output again before it replaces OUT, and compare its order, and a checksum of all

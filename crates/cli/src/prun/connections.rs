@@ -12,6 +12,7 @@ use cosched::pmix::{Call, Events};
 use cosched::ranks::Failures;
 use cosched::{pmi, pmix};
 use counters::Environment;
+use message::environment;
 use sys::unnamed::UnnamedFile;
 
 use crate::arguments::prun::Mpi;
@@ -100,7 +101,7 @@ impl Connections {
         let rank = self.connected;
         self.connected += 1;
         command.envs(self.roster.as_ref().map(|roster| (Environment::ROSTER, roster.path())));
-        command.envs(self.messages.as_ref().map(|messages| (message::environment::MESSAGES, messages.path())));
+        command.envs(environment::of_rank(rank, self.ranks, self.messages.as_ref().map(UnnamedFile::path)));
         if let Some((pmix, _)) = &self.pmix {
             let is_set = |name: &OsStr| command.get_envs().any(|(set, value)| set == name && value.is_some());
             let variables: Vec<_> = pmix.variables(rank).filter(|(name, _)| !is_set(name)).collect();
@@ -143,12 +144,6 @@ fn say_refused(rank: u32, call: &str, spawns: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_library_for_messages_reads_the_numbers_of_ranks_where_they_are_written() {
-        use message::environment;
-        assert_eq!([environment::RANK, environment::RANKS], [cosched::ranks::RANK, cosched::ranks::RANKS]);
-    }
 
     #[test]
     fn variables_of_launchers_are_told_from_those_of_users() {

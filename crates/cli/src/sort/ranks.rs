@@ -43,13 +43,17 @@ fn check(arguments: &Sort) -> Result<sort::Sort, Stop> {
     prepare(arguments)
 }
 
-/// Sorts as one of the ranks. Rank 0 prints the summary. One rank says why the sort has failed.
+/// Sorts as one of the ranks. Rank 0 prints the summary.
 pub(super) fn sort_as_rank(arguments: &Sort, ranks: u32) -> Result<(), Stop> {
     let fits = sort::fit_into_limits();
+    in_job(|world| fits.or_input().and_then(|()| run(arguments, ranks, world)))
+}
+
+/// Joins the job for what its ranks do together. If that fails, one rank says why.
+pub(super) fn in_job(run: impl FnOnce(&Communicator) -> Result<(), Stop>) -> Result<(), Stop> {
     let world = message::join(Waiting::ADAPTIVE).or_input()?;
     let failures = world.window(1).or_failed()?;
-    let done = fits.or_input().and_then(|()| run(arguments, ranks, &world));
-    let stopped = done.map_err(|stop| say_once(stop, &failures, world.rank()));
+    let stopped = run(&world).map_err(|stop| say_once(stop, &failures, world.rank()));
     drop(failures);
     // `prun` takes the first rank that ends for the one that has failed. So others notice the
     // failure of the one that says why when it has ended, and end after it.

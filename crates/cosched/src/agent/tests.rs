@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use policy::gang::{Class, Gang};
-use policy::layout::Request;
 use rustix::process::{Signal, getpid, kill_process};
 use sys::identity::Identity;
 use testing::Child;
@@ -14,6 +13,7 @@ use super::*;
 use crate::claim::Claims;
 use crate::process_list::PLACES;
 use crate::processes::tests::{identity, state, until};
+use crate::state::tests::entering;
 use crate::topology::Topology;
 
 const SLICE: Span = Span::from_millis(20);
@@ -43,20 +43,7 @@ impl Scripted {
     }
 
     fn entering() -> Entering {
-        Entering {
-            agent: Identity::own(),
-            stolen: Span::ZERO,
-            command: String::new(),
-            ranks: 2,
-            request: Some(Request::Ranks(2)),
-            weight: 1,
-            gang: Gang::Adaptive,
-            with: None,
-            waits_for_cells: false,
-            memory: None,
-            client: None,
-            program: None,
-        }
+        Entering { agent: Identity::own(), ..entering(2, Gang::Adaptive, 1) }
     }
 
     /// Lets an agent look at a time. Returns whether it switches.
@@ -82,7 +69,7 @@ fn however_far_the_clock_jumps_there_is_one_switch_to_the_turn_of_that_time() {
             agent.set_mechanisms().unwrap();
             rank
         });
-        let (shared, now) = (&agents[0].shared, Cell::new(clock::now()));
+        let (shared, now) = (&agents[0].shared, Cell::new(wait::now()));
         let (clock, none) = (|| now.get(), || vec![identity(ranks[0].id())]);
         let mut waits = || 0;
         let mut watch = Watch::new(shared, &clock, &none, &mut waits);
@@ -158,7 +145,7 @@ fn a_change_by_the_thread_of_an_agent_that_has_left_the_table_is_no_failure() {
         let table = table_in(place.path());
         let mut agent = Agent::enter(table, SIGNALS, |_: &State| Scripted::entering(), &mut ()).unwrap();
         let set_idles = |shared: &Shared| {
-            let watch = Watch::new(shared, &clock::now, &Vec::new, &mut || 0)
+            let watch = Watch::new(shared, &wait::now, &Vec::new, &mut || 0)
                 .update(|state, _| state.set_idles(shared.job, true));
             (watch, shared.failed.lock().unwrap().is_some())
         };

@@ -17,7 +17,6 @@ use sys::containment::{JobGroup, control_of_job};
 use sys::files::Control;
 
 use super::{Mechanism, Target, hierarchy, weights};
-use crate::clock;
 use crate::processes::mark;
 
 /// A freezer of one version.
@@ -110,7 +109,7 @@ impl Mechanism for Freezers {
 
     fn release(&mut self, target: &Target<'_>) -> io::Result<()> {
         let word = target.list.group_mark();
-        let (before, begun) = (word.load(SeqCst), clock::now());
+        let (before, begun) = (word.load(SeqCst), wait::now());
         self.write(target, self.freezer.thawed)?;
         if mark::is_ours(before) {
             self.begun.get_or_insert(begun);

@@ -18,6 +18,7 @@ use crate::process_list::tests::list;
 use crate::processes::tests::{identity, state as state_of, until};
 use crate::processes::{descendants, mark};
 use crate::restraint::StopChoice;
+use crate::state::tests::entering;
 use crate::state::{Entering, State};
 use crate::topology::Topology;
 
@@ -99,21 +100,7 @@ impl Subject {
 /// A table with one job of this process.
 pub(super) fn state_with(stop_by: Option<StopBy>) -> State {
     let mut state = State::new(Topology::of_cpus(&[0]), Span::from_millis(20));
-    let (agent, command) = (Identity::own(), "job".to_owned());
-    let entering = Entering {
-        agent,
-        stolen: Span::ZERO,
-        command,
-        ranks: 1,
-        request: None,
-        weight: 1,
-        gang: Gang::Strict,
-        memory: None,
-        client: None,
-        program: None,
-        waits_for_cells: false,
-        with: None,
-    };
+    let entering = Entering { agent: Identity::own(), request: None, ..entering(1, Gang::Strict, 1) };
     let id = state.enter(&entering, crate::now()).unwrap();
     stop_by.into_iter().for_each(|stop_by| state.set_stop_by(id, stop_by).unwrap());
     state

@@ -21,7 +21,6 @@ use rustix::process::{Pid, geteuid};
 use sys::peer::Peer;
 
 use super::message::{Answer, Call, Change, JobRequest, LONGEST_ANSWER, MessageError, receive, send};
-use crate::clock;
 use crate::queue::Waiting;
 use crate::state::State;
 use crate::table::Measured;
@@ -307,7 +306,7 @@ fn refused(answer: Answer) -> Result<Answer, PdsError> {
 }
 
 fn parse(state: &str) -> Result<State, PdsError> {
-    State::from_bytes(state.as_bytes(), clock::now()).map_err(PdsError::Message)
+    State::from_bytes(state.as_bytes(), wait::now()).map_err(PdsError::Message)
 }
 
 fn nonsense() -> PdsError {

@@ -20,8 +20,6 @@ use policy::{Instant, Span};
 use sys::shared_memory::{Mapping, View};
 use sys::unnamed::UnnamedFile;
 
-use crate::clock;
-
 const LENGTH: NonZeroUsize = NonZeroUsize::new(size_of::<u64>()).unwrap();
 /// The price of a call that changes no job: the time between two such calls of a user.
 pub(super) const PRICE: Span = Span::from_millis(20);
@@ -62,13 +60,13 @@ impl Pace {
 
     /// Waits until the user may make a call of this price.
     pub(super) fn wait(&self, price: Span) {
-        let now = clock::now();
+        let now = wait::now();
         sleep(Duration::from_nanos(self.due(price, now).since(now).as_nanos()));
     }
 
     /// Whether all calls are paid, so that a new pace is the same as this one.
     pub fn is_paid(&self) -> bool {
-        self.0.load(SeqCst) <= clock::now().as_nanos()
+        self.0.load(SeqCst) <= wait::now().as_nanos()
     }
 
     /// When a call of this price at `now` may be done.
@@ -88,7 +86,7 @@ mod tests {
         let file = Pace::create().unwrap();
         let [one, other] = [0, 1].map(|_| Pace::open(&file).unwrap());
         assert!(one.is_paid());
-        let now = clock::now() + Span::from_millis(1_000_000);
+        let now = wait::now() + Span::from_millis(1_000_000);
         for call in 0..2 * BURST {
             // On any connection.
             let pace = if call % 2 == 0 { &one } else { &other };

@@ -391,6 +391,7 @@ mod tests {
 
     use super::*;
     use crate::pds::{Client as Connection, PdsError, message};
+    use crate::state::tests::entering;
 
     const OWNER: u32 = 54_101;
 
@@ -422,20 +423,11 @@ mod tests {
     fn table(place: &Path) -> Table {
         let empty = || State::new(Topology::of_cpus(&[0, 1]), Span::from_millis(20));
         let table = Table::enter(place, empty).unwrap();
-        let request = policy::layout::Request::Ranks(2);
         let entering = Entering {
             agent: Identity::own(),
-            stolen: Span::ZERO,
             command: "secret".to_owned(),
-            ranks: 2,
-            request: Some(request),
-            weight: 1,
-            gang: Gang::Strict,
-            with: None,
-            waits_for_cells: false,
-            memory: None,
             client: Some(Client { process: Identity::own(), user: OWNER }),
-            program: None,
+            ..entering(2, Gang::Strict, 1)
         };
         table.update(|state, now| state.enter(&entering, now).map_err(AgentError::from)).unwrap();
         table

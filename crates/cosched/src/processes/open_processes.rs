@@ -10,7 +10,6 @@ use rustix::process::{Resource, getrlimit};
 use sys::identity::Identity;
 
 use super::{Outcome, Process};
-use crate::clock;
 
 /// Open processes by their identities.
 ///
@@ -116,7 +115,7 @@ impl Processes {
                 Err(outcome) => report(identity, outcome),
             }
         }
-        let begun = (!looks.is_empty()).then(clock::now);
+        let begun = (!looks.is_empty()).then(wait::now);
         for (identity, mark, look) in looks {
             let resume = |process: &Process| match process.resume_after(&look, mark) {
                 Ok(None) => process.resume(mark),

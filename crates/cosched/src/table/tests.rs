@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
 use policy::gang::Gang;
-use policy::layout::Request;
 
 use super::*;
 use crate::agent::AgentError;
@@ -13,20 +12,7 @@ fn empty() -> State {
 }
 
 fn entering(command: &str, agent: Identity) -> Entering {
-    Entering {
-        agent,
-        stolen: Span::ZERO,
-        command: command.to_owned(),
-        ranks: 2,
-        request: Some(Request::Ranks(2)),
-        weight: 1,
-        gang: Gang::Strict,
-        with: None,
-        waits_for_cells: false,
-        memory: None,
-        client: None,
-        program: None,
-    }
+    Entering { agent, command: command.to_owned(), ..crate::state::tests::entering(2, Gang::Strict, 1) }
 }
 
 fn enter(table: &Table, command: &str) -> JobId {

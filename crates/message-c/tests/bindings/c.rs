@@ -74,8 +74,7 @@ fn ranks_find_their_job_in_the_environment() {
     let start = |rank: u32| {
         let mut command = program.command();
         command.args(["", &rank.to_string(), "2", "all"]);
-        command.env(environment::RANK, rank.to_string()).env(environment::RANKS, "2");
-        Child::start_piped(command.env(environment::MESSAGES, file.path()))
+        Child::start_piped(command.envs(environment::of_rank(rank, 2, Some(file.path()))))
     };
     for mut rank in [0, 1].map(start) {
         assert_eq!(rank.read_line(), "done");

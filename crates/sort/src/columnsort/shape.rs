@@ -241,6 +241,20 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_needs_the_memory_of_one_process_and_a_fifth_to_a_half_more() {
+        let needed = |count, ranks| match Shape::choose(count, 100, 0, Variant::IoBound, ranks) {
+            Err(SortError::Memory { needed, .. }) => needed as f64,
+            other => panic!("{other:?}"),
+        };
+        for (count, most) in [(200_000, 1.5), (10_000_000, 1.25)] {
+            for ranks in 2..=8 {
+                let times = needed(count, ranks) / needed(count, 1);
+                assert!((1.2..most).contains(&times), "{count} records, {ranks} ranks: {times}");
+            }
+        }
+    }
+
+    #[test]
     fn an_index_has_a_spare_value_for_padding() {
         for (count, bytes) in [(0, 1), (254, 1), (255, 1), (256, 2), (65535, 2), (65536, 3)] {
             assert_eq!(Shape::new(count, 10, 1 << 16, 4).unwrap().index(), bytes, "{count}");

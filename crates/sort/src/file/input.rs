@@ -11,7 +11,6 @@ use message::Communicator;
 use super::ALIGNMENT;
 use super::uncached::Uncached;
 use crate::error::SortError;
-use crate::ranks::Ranks;
 
 /// The input of a sort. Files and block devices are read by several threads at once, everything
 /// else sequentially.
@@ -92,7 +91,9 @@ impl Input {
             let said = format!("{}: several ranks read only files, of which each reads a part", input.name);
             return Err(SortError::Unsupported(said));
         };
-        if Ranks::of(world).value_of_first(version.to_bytes())? != version.to_bytes() {
+        let mut of_first = version.to_bytes();
+        world.broadcast(0, &mut of_first)?;
+        if of_first != version.to_bytes() {
             return Err(SortError::read(&input.name)(changed()));
         }
         Ok(input)

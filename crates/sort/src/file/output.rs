@@ -1,10 +1,8 @@
 //! The output of a sort. A file appears only when it is complete and flushed.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use message::Communicator;
@@ -35,9 +33,6 @@ struct OutputFile {
     replacement: Option<Replacement>,
 }
 
-/// Longer than the path of an open file of a process.
-const LONGEST_PATH: usize = 64;
-
 impl Output {
     /// Creates a file that replaces the target when it is finished, and not before. The new file
     /// gets owner and permissions of the old one as far as the process may set them. If the target
@@ -64,23 +59,20 @@ impl Output {
     /// # Errors
     /// As [`Output::create`], and if the target is no file or cannot be opened by other ranks.
     pub fn create_by(world: &Communicator, path: &Path) -> Result<Output, SortError> {
-        let ranks = Ranks::of(world);
         let name = path.display().to_string();
-        let (mut created, mut told) = (None, [0; LONGEST_PATH]);
-        if ranks.is_first() {
+        let (mut created, mut opened) = (None, PathBuf::new());
+        if Ranks::of(world).is_first() {
             let output = Output::create(path)?;
             let Target::File(file) = &output.target else {
                 let said = format!("{name}: several ranks write only files, of which each writes a part");
                 return Err(SortError::Unsupported(said));
             };
-            let opened = unnamed::path_of(&file.file.file).map_err(SortError::write(&name))?;
-            told.iter_mut().zip(opened.as_os_str().as_bytes()).for_each(|(to, &byte)| *to = byte);
+            opened = unnamed::path_of(&file.file.file).map_err(SortError::write(&name))?;
             created = Some(output);
         }
-        let told = ranks.value_of_first(told)?;
-        let opened = OsStr::from_bytes(told.split(|&byte| byte == 0).next().unwrap_or_default());
+        let opened = world.all_gather_texts(opened.as_os_str())?.swap_remove(0);
         let open = || {
-            let file = OutputFile::of_other_rank(Path::new(opened), path).map_err(SortError::write(&name))?;
+            let file = OutputFile::of_other_rank(Path::new(&opened), path).map_err(SortError::write(&name))?;
             Ok(Output { name, target: Target::File(Box::new(file)) })
         };
         let output = created.map_or_else(open, Ok::<_, SortError>)?;

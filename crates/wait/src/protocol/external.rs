@@ -9,7 +9,7 @@ use policy::record::Off;
 use policy::waiting::Waiter;
 use policy::{Instant, Span, ThreadId};
 
-pub use crate::protocol::wait_loop::Awaited;
+pub use crate::protocol::wait_loop::{Awaited, LIVENESS_INTERVAL};
 
 use crate::deadline::TimedOut;
 use crate::protocol::wait_loop::Wait;
@@ -49,7 +49,7 @@ impl ExternalObject<'_> {
     }
 
     /// Waits until the event has occurred or has become impossible. `is_possible` is asked every
-    /// 100 ms. Returns whether the event has occurred. The caller has polled once.
+    /// [`LIVENESS_INTERVAL`]. Returns whether the event has occurred. The caller has polled once.
     pub fn wait_while_possible(
         &self,
         is_possible: &dyn Fn() -> bool,

@@ -23,7 +23,7 @@ use crate::waiting::Waiting;
 const LONGEST_STEP: Span = Span::from_micros(5);
 
 /// How often a waiting thread checks whether the awaited processes are alive.
-const LIVENESS_INTERVAL: Span = Span::from_millis(100);
+pub const LIVENESS_INTERVAL: Span = Span::from_millis(100);
 
 /// An event that a thread waits for.
 pub trait Awaited {

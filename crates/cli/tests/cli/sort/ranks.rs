@@ -107,6 +107,14 @@ fn sorts_that_ranks_cannot_do_are_refused_with_one_message() {
         let done = place.rowlock(&["--ranks", ranks, "in", "out", "--record", "20"]).expect_exit(2);
         expect_unchanged(&place, &done, "--ranks <N>");
     }
+    // Also if each rank finds that out.
+    for (arguments, message) in [
+        (&["in", "out", "--record", "20", "--unique"][..], "cannot be used with '--unique'"),
+        (&["in", "out", "--parallel=4"], "unexpected argument '--parallel'"),
+        (&["in", "--record", "20"], "the following required arguments"),
+    ] {
+        expect_unchanged(&place, &in_ranks(&place, "4", arguments).expect_exit(2), message);
+    }
     let three = ["prun", "-n", "2", "--", PROGRAM, "sort", "in", "out", "--record", "20", "--ranks", "3"];
     let done = place.done(&mut place.any_command(&three)).expect_exit(2);
     expect_unchanged(&place, &done, "--ranks 3: this job has 2 ranks");
