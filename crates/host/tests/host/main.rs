@@ -7,6 +7,7 @@ mod family;
 mod fibers;
 mod messages;
 mod pipelines;
+mod processes;
 mod runs;
 mod survival;
 mod turns;

@@ -17,6 +17,7 @@ use sys::scheduling::{Thread, affinity};
 use testing::processes::is_stopped;
 
 use crate::family::wait_until;
+use crate::processes::{own_name, processes, processes_of_ranks};
 use crate::runs::{self, hogs, job, run_while, setting, shell};
 use crate::turns;
 
@@ -57,21 +58,6 @@ fn check(outcome: &JobOutcome, rounds: u64) {
     assert_eq!(outcome.rounds, Some(rounds), "{outcome:?}");
     assert!(outcome.start_ns <= outcome.completion_ns && outcome.start_ns.is_some(), "{outcome:?}");
     assert!(outcome.delivered_work_ns > Some(Span::ZERO) && outcome.cpu_ns > Some(Span::ZERO), "{outcome:?}");
-}
-
-/// The ids of the processes of the ranks of a job, in any order.
-fn processes(name: &str) -> Vec<u32> {
-    let ids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let is_rank = |id: &u32| {
-        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        let mut words = line.split(|&byte| byte == 0).skip(2);
-        words.next() == Some(name.as_bytes()) && words.next().is_some_and(|rank| rank.starts_with(b"rank "))
-    };
-    ids.filter_map(|id| id.parse().ok()).filter(is_rank).collect()
-}
-
-fn own_name(name: &str) -> String {
-    format!("{name}-{}", std::process::id())
 }
 
 fn every_pattern_and_rule() {
@@ -120,7 +106,7 @@ fn keep_running() {
     let run = run_while(&Setting { keep_running: true, ..setting(jobs) }, |_| {
         // Five rounds have ten waits.
         wait_until("two ranks that go on", || {
-            processes(&name).into_iter().filter(|&id| blocks(id) > 1_000).count() == 2
+            processes_of_ranks(&name).into_iter().filter(|&id| blocks(id) > 1_000).count() == 2
         });
         fs::write(&end, "").unwrap();
     });
@@ -164,7 +150,7 @@ fn stopped_ranks() {
     let jobs = vec![endless(&name), job("hogs", hogs(runs::sys_cpus())), job("other", hogs(runs::sys_cpus()))];
     let cancelled = run_while(&turns::setting(Gang::Strict, jobs), |cancel| {
         wait_until("both ranks to be stopped", || {
-            let ranks = processes(&name);
+            let ranks = processes_of_ranks(&name);
             ranks.len() == 2 && ranks.into_iter().all(|id| is_stopped(id) == Some(true))
         });
         cancel.store(true, Ordering::Relaxed);
@@ -186,8 +172,8 @@ fn requested_scheduling() {
                 threads(id).find(|thread| fs::read(thread.path().join("comm")).is_ok_and(|name| name == b"rank\n"));
             named.and_then(|thread| Thread::from_number(thread.file_name().to_str()?.parse().ok()?))
         };
-        wait_until("two ranks", || processes(&name).into_iter().filter_map(of_rank).count() == 2);
-        let found = processes(&name).into_iter().filter_map(of_rank);
+        wait_until("two ranks", || processes_of_ranks(&name).into_iter().filter_map(of_rank).count() == 2);
+        let found = processes_of_ranks(&name).into_iter().filter_map(of_rank);
         let found: Vec<_> = found.map(|rank| (sys::scheduling::nice(rank).unwrap(), affinity(rank).unwrap())).collect();
         assert_eq!(found, [(nice, vec![cpu.0]), (nice, vec![cpu.0])]);
         cancel.store(true, Ordering::Relaxed);
@@ -197,8 +183,8 @@ fn requested_scheduling() {
 fn killed_rank() {
     let name = own_name("doomed");
     let died = run_while(&setting(vec![endless(&name), job("hogs", hogs(1))]), |_| {
-        wait_until("two ranks", || processes(&name).len() == 2);
-        let id = processes(&name).first().and_then(|&id| Pid::from_raw(id as i32)).unwrap();
+        wait_until("two ranks", || processes_of_ranks(&name).len() == 2);
+        let id = processes_of_ranks(&name).first().and_then(|&id| Pid::from_raw(id as i32)).unwrap();
         kill_process(id, Signal::KILL).unwrap();
     });
     let why = died.unwrap_err();
@@ -211,7 +197,7 @@ fn cancelled_run() {
     let name = own_name("cut");
     for keep_running in [false, true] {
         let cancelled = run_while(&Setting { keep_running, ..setting(vec![endless(&name)]) }, |cancel| {
-            wait_until("two ranks", || processes(&name).len() == 2);
+            wait_until("two ranks", || processes_of_ranks(&name).len() == 2);
             cancel.store(true, Ordering::Relaxed);
         });
         assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
