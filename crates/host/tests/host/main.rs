@@ -15,6 +15,7 @@ mod turns;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
+    messages::wait_if_asked();
     rowlock_host::child::run_if_asked();
     survival::run_if_asked();
     turns::run_if_asked();

@@ -31,6 +31,7 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_rank_that_is_killed_ends_its_job_and_no_process_is_left", killed_rank),
     ("a_cancelled_run_ends_all_ranks", cancelled_run),
     ("a_cancelled_run_ends_ranks_that_are_stopped", stopped_ranks),
+    ("a_run_that_is_cancelled_while_ranks_are_prepared_ends_them", unprepared_ranks),
     ("states_of_ranks_are_sampled", sampled),
     ("more_ranks_than_can_share_memory_are_refused", too_many_ranks),
 ];
@@ -203,6 +204,34 @@ fn cancelled_run() {
         assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
         assert_eq!(processes(&name), Vec::<u32>::new());
     }
+}
+
+/// How the name of a job begins whose second rank is never prepared.
+const UNPREPARED: &str = "unprepared";
+
+/// Waits forever, if this process was started for such a rank.
+pub(crate) fn wait_if_asked() {
+    let mut arguments = std::env::args().skip(2);
+    let is_of_job = arguments.next().is_some_and(|job| job.starts_with(UNPREPARED));
+    if is_of_job && arguments.next().is_some_and(|rank| rank == "rank 1") {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+fn unprepared_ranks() {
+    let name = own_name(UNPREPARED);
+    let of = |setting: Setting| {
+        let cancelled = run_while(&setting, |cancel| {
+            wait_until("two ranks", || processes_of_ranks(&name).len() == 2);
+            cancel.store(true, Ordering::Relaxed);
+        });
+        assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+        assert_eq!(processes(&name), Vec::<u32>::new());
+    };
+    of(setting(vec![endless(&name)]));
+    of(turns::setting(Gang::Strict, vec![endless(&name), job("hogs", hogs(1))]));
 }
 
 fn sampled() {
