@@ -4,13 +4,14 @@
 //! that the scenario says and arbitrary content. It goes through the memory of this machine, so the
 //! latency and the bandwidth of the simulated network have no effect.
 
+use std::ffi::CString;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use message::{Communicator, Waiting};
 use policy::Span;
-use rustix::thread::gettid;
+use rustix::thread::{gettid, set_name};
 use scenario::draw::{Law, Stream};
 use scenario::message::{Role, Step};
 use scenario::result::JobOutcome;
@@ -24,7 +25,11 @@ use crate::workload::{Rate, Workload};
 /// All messages are of one kind.
 const TAG: u32 = 0;
 
-pub(crate) fn serve(order: &Order, of: &Message, requests: RequestReader) -> Result<(), Failure> {
+pub(crate) fn serve(order: &Order, of: &Message, number: u32, requests: RequestReader) -> Result<(), Failure> {
+    // The name in lists of processes. Otherwise it would be that of the link to the program.
+    if let Ok(name) = CString::new(format!("rank {number}")) {
+        let _ = set_name(&name);
+    }
     let start = Arc::new(Start::default());
     let (own, of, of_program) = (order.clone(), of.clone(), Arc::clone(&start));
     serve_program(order, "rank", move || reply_failure(run(&own, &of, &of_program)), &start, requests)

@@ -32,6 +32,7 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_cancelled_run_ends_all_ranks", cancelled_run),
     ("a_cancelled_run_ends_ranks_that_are_stopped", stopped_ranks),
     ("a_run_that_is_cancelled_while_ranks_are_prepared_ends_them", unprepared_ranks),
+    ("lists_of_processes_tell_the_number_and_the_job_of_a_rank", named_ranks),
     ("states_of_ranks_are_sampled", sampled),
     ("more_ranks_than_can_share_memory_are_refused", too_many_ranks),
 ];
@@ -232,6 +233,25 @@ fn unprepared_ranks() {
     };
     of(setting(vec![endless(&name)]));
     of(turns::setting(Gang::Strict, vec![endless(&name), job("hogs", hogs(1))]));
+}
+
+fn named_ranks() {
+    let name = own_name("named");
+    let _ = run_while(&setting(vec![endless(&name)]), |cancel| {
+        let names = || {
+            let of_process = |id| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+            let mut names: Vec<_> = processes_of_ranks(&name).into_iter().map(of_process).collect();
+            names.sort();
+            names
+        };
+        wait_until("both names", || names() == ["rank 0\n", "rank 1\n"]);
+        let program = std::env::current_exe().unwrap();
+        for id in processes_of_ranks(&name) {
+            let line = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap();
+            assert_eq!(line.split('\0').next(), program.to_str());
+        }
+        cancel.store(true, Ordering::Relaxed);
+    });
 }
 
 fn sampled() {
