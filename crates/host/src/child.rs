@@ -44,8 +44,10 @@ fn serve() -> Result<(), Failure> {
         JobKind::Pipeline(of) => pipeline::serve(&order, of, requests),
         JobKind::Fibers(of) => fibers::serve(&order, of, requests),
         JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Cpu { .. } => threads::serve(&order, requests),
-        JobKind::Message(of) if order.rank.is_some() => rank::serve(&order, of, requests),
-        JobKind::Message(of) => ranks::serve(&order, of, requests),
+        JobKind::Message(of) => match &order.rank {
+            Some(own) => rank::serve(&order, of, own.number, requests),
+            None => ranks::serve(&order, of, requests),
+        },
         JobKind::Command { argv, .. } => {
             // On this thread too, and not on another one: the kernel would kill the command with
             // the thread that started it.

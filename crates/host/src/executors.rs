@@ -8,7 +8,6 @@ pub(crate) mod ranks;
 pub(crate) mod threads;
 
 use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Instant;
 
@@ -43,27 +42,47 @@ fn next_request(requests: &mut RequestReader) -> Result<Option<Request>, Failure
     requests.wait().map_err(Failure::io("cannot read from the run"))
 }
 
-/// Runs a job's program on a thread with this name. The program sends a value when it is ready,
-/// from which `threads` gets the ids of the computing threads. Then it waits for `started`.
-fn serve_program<T: Send + 'static>(
+/// The moment at which a job's program starts.
+#[derive(Default)]
+struct Start {
+    replied: OnceLock<()>,
+    at: OnceLock<Instant>,
+}
+
+impl Start {
+    /// Replies that the job is prepared, with the ids of its computing threads, and waits for its
+    /// start. The next threads of the job only wait.
+    fn wait(&self, threads: Vec<i32>) -> Instant {
+        // If the run is gone, the main thread sees the end of its input and ends the process.
+        self.replied.get_or_init(|| drop(reply_ready(threads)));
+        *self.at.wait()
+    }
+
+    fn set(&self, at: Instant) {
+        let _ = self.at.set(at);
+    }
+
+    /// The time since then. `None` before it.
+    fn elapsed(&self) -> Option<Span> {
+        self.at.get().map(|at| at.elapsed().into())
+    }
+}
+
+/// Runs a job's program, which waits for `start` when it is prepared, on a thread with this name.
+/// Returns when the run is gone, or needs the job no more, also while the program is prepared.
+fn serve_program(
     order: &Order,
     name: &str,
-    program: impl FnOnce(&Sender<T>) + Send + 'static,
-    threads: impl FnOnce(T) -> Vec<i32>,
-    started: &OnceLock<Instant>,
+    program: impl FnOnce() + Send + 'static,
+    start: &Start,
     mut requests: RequestReader,
 ) -> Result<(), Failure> {
-    let (sender, receiver) = channel();
-    let start = || thread::Builder::new().name(name.to_owned()).spawn(move || program(&sender)).map(drop);
-    scheduling::start(&order.job.attributes, start)?.map_err(Failure::io(format!("its {name} cannot be started")))?;
-    // If the channel is closed, the thread has reported a failure.
-    if let Ok(ready) = receiver.recv() {
-        reply_ready(threads(ready))?;
-    }
+    let spawn = || thread::Builder::new().name(name.to_owned()).spawn(program).map(drop);
+    scheduling::start(&order.job.attributes, spawn)?.map_err(Failure::io(format!("its {name} cannot be started")))?;
     // Threads that still run are not joined: they end with the process.
     while let Some(request) = next_request(&mut requests)? {
         if let Request::Go(at) = request {
-            let _ = started.set(begun(at));
+            start.set(begun(at));
         }
     }
     Ok(())

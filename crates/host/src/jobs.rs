@@ -2,6 +2,7 @@
 //! always ends them.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,6 +100,10 @@ impl Job {
         let mut command = Command::new(program);
         // The names identify the job in lists of processes.
         command.args([JOB, job]).args(order.rank.is_some().then_some(name));
+        if order.rank.is_some() {
+            // Its program is the one of this process, by the path of a link.
+            command.arg0(std::env::args_os().next().unwrap_or_else(|| program.into()));
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // The scenario decides the structure of its pipelines, not the user's environment.
         command.env_remove(pipeline::environment::STRUCTURE);

@@ -7,8 +7,7 @@
 //! that of the kernel, which the simulator does not model.
 
 use std::cell::RefCell;
-use std::sync::mpsc::Sender;
-use std::sync::{Mutex as StdMutex, OnceLock, PoisonError};
+use std::sync::{Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fiber::{Builder, Config, JoinHandle, Mutex, Runtime, SpawnError};
@@ -17,7 +16,7 @@ use scenario::fibers::{FiberProgram, Fibers};
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
 use sys::process::{Usage, own_usage};
 
-use super::{ProgramError, outcome, run_program, serve_program};
+use super::{ProgramError, Start, outcome, run_program, serve_program};
 use crate::protocol::{Failure, Order, RequestReader};
 use crate::workload::{Rate, Workload};
 
@@ -39,8 +38,7 @@ struct Shared {
     rate: Rate,
     groups: Vec<Group>,
     locks: Vec<Mutex<()>>,
-    /// When the run began.
-    started: OnceLock<Instant>,
+    start: Start,
 }
 
 /// The fibers of a group, with the lengths that were drawn for them.
@@ -96,9 +94,7 @@ struct Ended {
 pub(crate) fn serve(order: &Order, of: &Fibers, requests: RequestReader) -> Result<(), Failure> {
     let shared: &'static Shared = Box::leak(Box::new(Shared::new(order, of)));
     let keep_running = order.keep_running;
-    // The ids of the library's other workers are unknown.
-    let threads = |thread| if of.workers == 1 { vec![thread] } else { Vec::new() };
-    serve_program(order, "fibers", move |ready| shared.run(keep_running, ready), threads, &shared.started, requests)
+    serve_program(order, "fibers", move || shared.run(keep_running), &shared.start, requests)
 }
 
 impl Shared {
@@ -124,15 +120,16 @@ impl Shared {
             rate,
             groups,
             locks: (0..of.locks).map(|_| Mutex::new(())).collect(),
-            started: OnceLock::new(),
+            start: Start::default(),
         }
     }
 
     /// Runs the program and reports the outcome. Then repeats it forever if the job keeps running.
-    fn run(&'static self, keep_running: bool, ready: &Sender<i32>) {
+    fn run(&'static self, keep_running: bool) {
         let begin = || {
-            let _ = ready.send(rustix::thread::gettid().as_raw_nonzero().get());
-            let started = *self.started.wait();
+            let thread = rustix::thread::gettid().as_raw_nonzero().get();
+            // The ids of the library's other workers are unknown.
+            let started = self.start.wait(if self.config.workers == 1 { vec![thread] } else { Vec::new() });
             (started, own_usage(), fiber::demotions())
         };
         let first = || {

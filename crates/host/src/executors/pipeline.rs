@@ -12,8 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ use scenario::draw::{Law, Stream};
 use scenario::result::{JobOutcome, StageOutcome};
 use sys::process::{Usage, own_usage};
 
-use super::{ProgramError, outcome, run_program, serve_program};
+use super::{ProgramError, Start, outcome, run_program, serve_program};
 use crate::protocol::{Failure, Order, RequestReader};
 use crate::workload::{Rate, Workload};
 
@@ -37,8 +36,7 @@ struct Shared {
     rate: Rate,
     of: scenario::Pipeline,
     device: Device,
-    /// When the run began.
-    started: OnceLock<Instant>,
+    start: Start,
     /// By the number of the stage.
     stages: Vec<SharedStage>,
 }
@@ -78,28 +76,26 @@ pub(crate) fn serve(order: &Order, of: &scenario::Pipeline, requests: RequestRea
         rate: order.rate,
         of: of.clone(),
         device: Device::new(order.device_depth),
-        started: OnceLock::new(),
+        start: Start::default(),
         stages: of.stages.iter().map(|stage| SharedStage::new(stage, job)).collect(),
     });
     let (keep_running, runner) = (order.keep_running, Arc::clone(&shared));
-    let program = move |ready: &Sender<()>| runner.run(keep_running, ready);
-    serve_program(order, "pipeline", program, |()| Vec::new(), &shared.started, requests)
+    serve_program(order, "pipeline", move || runner.run(keep_running), &shared.start, requests)
 }
 
 impl Shared {
     /// Runs the pipeline and reports the outcome. Then repeats it forever if the job keeps running.
-    fn run(self: Arc<Shared>, keep_running: bool, ready: &Sender<()>) {
+    fn run(self: Arc<Shared>, keep_running: bool) {
         let before = own_usage();
-        let first = || Ok(self.outcome(&self.run_once(ready)?, own_usage().since(before)));
-        run_program(keep_running, first, || self.run_once(ready).map(drop));
+        let first = || Ok(self.outcome(&self.run_once()?, own_usage().since(before)));
+        run_program(keep_running, first, || self.run_once().map(drop));
     }
 
-    fn run_once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<RunReport, ProgramError> {
+    fn run_once(self: &Arc<Shared>) -> Result<RunReport, ProgramError> {
         let of = &self.of;
         let mut pipeline = Pipeline::new(&self.job).buffers(of.buffers as usize, 0).rounds(of.rounds);
         for (number, stage) in of.stages.iter().enumerate() {
-            let ready = (number == 0).then(|| ready.clone());
-            let make = move || StageExecutor::new(Arc::clone(self), number, ready.clone());
+            let make = move || StageExecutor::new(Arc::clone(self), number);
             pipeline = pipeline.forkable_stage(&stage.name, stage.kind, make).fork(stage.fork as usize);
         }
         Ok(pipeline.structured(&structure(of)).run()?)
@@ -127,7 +123,7 @@ impl Shared {
             rounds: report.pipelines.first().map(|pipeline| pipeline.rounds),
             delivered_work_ns: Some(work),
             stages,
-            ..outcome(&self.job, self.started.get().map(|started| started.elapsed().into()), usage)
+            ..outcome(&self.job, self.start.elapsed(), usage)
         }
     }
 }
@@ -166,14 +162,12 @@ fn refused_requests(stage: &StageReport) -> Vec<String> {
 struct StageExecutor {
     shared: Arc<Shared>,
     number: usize,
-    /// In the first stage: reports that the pipeline is ready to start.
-    ready: Option<Sender<()>>,
     workload: Workload,
 }
 
 impl StageExecutor {
-    fn new(shared: Arc<Shared>, number: usize, ready: Option<Sender<()>>) -> StageExecutor {
-        StageExecutor { shared, number, ready, workload: Workload::new() }
+    fn new(shared: Arc<Shared>, number: usize) -> StageExecutor {
+        StageExecutor { shared, number, workload: Workload::new() }
     }
 }
 
@@ -181,9 +175,8 @@ impl Stage<()> for StageExecutor {
     fn init(&mut self) -> pipeline::Result<()> {
         // The first pass brings code and data into the cache.
         self.workload.run(1000);
-        if let Some(ready) = &self.ready {
-            let _ = ready.send(());
-            self.shared.started.wait();
+        if self.number == 0 {
+            self.shared.start.wait(Vec::new());
         }
         Ok(())
     }

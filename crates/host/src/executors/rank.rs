@@ -4,41 +4,43 @@
 //! that the scenario says and arbitrary content. It goes through the memory of this machine, so the
 //! latency and the bandwidth of the simulated network have no effect.
 
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, OnceLock};
+use std::ffi::CString;
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use message::{Communicator, Waiting};
 use policy::Span;
+use rustix::thread::{gettid, set_name};
 use scenario::draw::{Law, Stream};
 use scenario::message::{Role, Step};
 use scenario::result::JobOutcome;
 use scenario::{Distribution, Message};
 use sys::process::thread_usage;
 
-use super::{outcome, reply_failure, serve_program};
+use super::{Start, outcome, reply_failure, serve_program};
 use crate::protocol::{Failure, Order, Reply, RequestReader, Spins, reply};
 use crate::workload::{Rate, Workload};
 
 /// All messages are of one kind.
 const TAG: u32 = 0;
 
-pub(crate) fn serve(order: &Order, of: &Message, requests: RequestReader) -> Result<(), Failure> {
-    let started = Arc::new(OnceLock::new());
-    let (own, of, begin) = (order.clone(), of.clone(), Arc::clone(&started));
-    let program = move |ready: &Sender<i32>| reply_failure(run(&own, &of, ready, &begin));
-    serve_program(order, "rank", program, |thread| vec![thread], &started, requests)
+pub(crate) fn serve(order: &Order, of: &Message, number: u32, requests: RequestReader) -> Result<(), Failure> {
+    // The name in lists of processes. Otherwise it would be that of the link to the program.
+    if let Ok(name) = CString::new(format!("rank {number}")) {
+        let _ = set_name(&name);
+    }
+    let start = Arc::new(Start::default());
+    let (own, of, of_program) = (order.clone(), of.clone(), Arc::clone(&start));
+    serve_program(order, "rank", move || reply_failure(run(&own, &of, &of_program)), &start, requests)
 }
 
 /// Runs the rank and reports its outcome. Then repeats its rounds forever if the job keeps running.
-fn run(order: &Order, of: &Message, ready: &Sender<i32>, started: &OnceLock<Instant>) -> Result<(), Failure> {
+fn run(order: &Order, of: &Message, start: &Start) -> Result<(), Failure> {
     let waiting = Waiting::by(of.waiting).with_costs(order.costs).with_cpus(order.cpus);
     let world = message::join(waiting).map_err(|why| why.to_string())?;
     let mut rank = RankExecutor::new(order, of, &world)?;
-    // If the channel is closed, the run is gone.
-    let _ = ready.send(rustix::thread::gettid().as_raw_nonzero().get());
-    let started = *started.wait();
+    let started = start.wait(vec![gettid().as_raw_nonzero().get()]);
     let (began, before) = (Instant::now(), thread_usage());
     let round = |rank: &mut RankExecutor<'_>| rank.round().map_err(|why| why.to_string());
     (0..of.rounds).try_for_each(|_| round(&mut rank))?;

@@ -7,7 +7,6 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use policy::Span;
 use scenario::Message;
 use scenario::result::JobOutcome;
 
-use super::{on_clock_of_requests, reply_failure, serve_program};
+use super::{Start, on_clock_of_requests, reply_failure, serve_program};
 use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::protocol::{Failure, Order, Rank, Reply, RequestReader, Spins, reply};
@@ -26,7 +25,7 @@ const PROGRAM: &str = "/proc/self/exe";
 /// The state that the thread of the ranks shares with the one that reads from the run.
 #[derive(Default)]
 struct Shared {
-    started: OnceLock<Instant>,
+    start: Start,
     /// The run is gone, or needs the job no more.
     is_over: AtomicBool,
     /// No rank is left.
@@ -36,13 +35,13 @@ struct Shared {
 pub(crate) fn serve(order: &Order, of: &Message, requests: RequestReader) -> Result<(), Failure> {
     let (shared, ranks) = (Arc::new(Shared::default()), of.ranks());
     let (order_of_all, of_ranks) = (order.clone(), Arc::clone(&shared));
-    let program = move |ready: &Sender<Vec<i32>>| {
+    let program = move || {
         let _ended = Ended(&of_ranks);
-        reply_failure(run(&order_of_all, ranks, ready, &of_ranks));
+        reply_failure(run(&order_of_all, ranks, &of_ranks));
     };
-    let served = serve_program(order, "ranks", program, |threads| threads, &shared.started, requests);
+    let served = serve_program(order, "ranks", program, &shared.start, requests);
     shared.is_over.store(true, Ordering::Relaxed);
-    let _ = shared.started.set(Instant::now());
+    shared.start.set(Instant::now());
     shared.ended.wait();
     served
 }
@@ -57,13 +56,13 @@ impl Drop for Ended<'_> {
 }
 
 /// Runs the ranks and reports the outcome. If the job keeps running, watches them from then on.
-fn run(order: &Order, ranks: u32, ready: &Sender<Vec<i32>>, shared: &Shared) -> Result<(), Failure> {
+fn run(order: &Order, ranks: u32, shared: &Shared) -> Result<(), Failure> {
     let memory = message::memory::create(ranks).map_err(Failure::io("cannot create memory for messages"))?;
     let rank = |number| Rank { number, ranks, memory: memory.path().to_owned() };
     let orders: Vec<Order> = (0..ranks).map(|number| Order { rank: Some(rank(number)), ..order.clone() }).collect();
     let mut jobs = Jobs::start(Path::new(PROGRAM), &orders, None, &shared.is_over).map_err(of_rank)?;
-    let _ = ready.send(jobs.jobs.iter().flat_map(|rank| rank.threads.iter().flatten()).copied().collect());
-    let began = on_clock_of_requests(*shared.started.wait());
+    let threads = jobs.jobs.iter().flat_map(|rank| rank.threads.iter().flatten()).copied().collect();
+    let began = on_clock_of_requests(shared.start.wait(threads));
     jobs.jobs.iter_mut().try_for_each(|rank| rank.go(began)).map_err(of_rank)?;
     let ended = jobs.wait_until(&shared.is_over, None, None, |ranks| {
         ranks.iter().map(|rank| rank.outcome.clone()).collect::<Option<Vec<_>>>()

@@ -7,6 +7,7 @@ mod family;
 mod fibers;
 mod messages;
 mod pipelines;
+mod processes;
 mod runs;
 mod survival;
 mod turns;
@@ -14,6 +15,7 @@ mod turns;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
+    messages::wait_if_asked();
     rowlock_host::child::run_if_asked();
     survival::run_if_asked();
     turns::run_if_asked();

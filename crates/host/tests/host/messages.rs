@@ -17,6 +17,7 @@ use sys::scheduling::{Thread, affinity};
 use testing::processes::is_stopped;
 
 use crate::family::wait_until;
+use crate::processes::{own_name, processes, processes_of_ranks};
 use crate::runs::{self, hogs, job, run_while, setting, shell};
 use crate::turns;
 
@@ -30,6 +31,8 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_rank_that_is_killed_ends_its_job_and_no_process_is_left", killed_rank),
     ("a_cancelled_run_ends_all_ranks", cancelled_run),
     ("a_cancelled_run_ends_ranks_that_are_stopped", stopped_ranks),
+    ("a_run_that_is_cancelled_while_ranks_are_prepared_ends_them", unprepared_ranks),
+    ("lists_of_processes_tell_the_number_and_the_job_of_a_rank", named_ranks),
     ("states_of_ranks_are_sampled", sampled),
     ("more_ranks_than_can_share_memory_are_refused", too_many_ranks),
 ];
@@ -57,21 +60,6 @@ fn check(outcome: &JobOutcome, rounds: u64) {
     assert_eq!(outcome.rounds, Some(rounds), "{outcome:?}");
     assert!(outcome.start_ns <= outcome.completion_ns && outcome.start_ns.is_some(), "{outcome:?}");
     assert!(outcome.delivered_work_ns > Some(Span::ZERO) && outcome.cpu_ns > Some(Span::ZERO), "{outcome:?}");
-}
-
-/// The ids of the processes of the ranks of a job, in any order.
-fn processes(name: &str) -> Vec<u32> {
-    let ids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let is_rank = |id: &u32| {
-        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        let mut words = line.split(|&byte| byte == 0).skip(2);
-        words.next() == Some(name.as_bytes()) && words.next().is_some_and(|rank| rank.starts_with(b"rank "))
-    };
-    ids.filter_map(|id| id.parse().ok()).filter(is_rank).collect()
-}
-
-fn own_name(name: &str) -> String {
-    format!("{name}-{}", std::process::id())
 }
 
 fn every_pattern_and_rule() {
@@ -120,7 +108,7 @@ fn keep_running() {
     let run = run_while(&Setting { keep_running: true, ..setting(jobs) }, |_| {
         // Five rounds have ten waits.
         wait_until("two ranks that go on", || {
-            processes(&name).into_iter().filter(|&id| blocks(id) > 1_000).count() == 2
+            processes_of_ranks(&name).into_iter().filter(|&id| blocks(id) > 1_000).count() == 2
         });
         fs::write(&end, "").unwrap();
     });
@@ -164,7 +152,7 @@ fn stopped_ranks() {
     let jobs = vec![endless(&name), job("hogs", hogs(runs::sys_cpus())), job("other", hogs(runs::sys_cpus()))];
     let cancelled = run_while(&turns::setting(Gang::Strict, jobs), |cancel| {
         wait_until("both ranks to be stopped", || {
-            let ranks = processes(&name);
+            let ranks = processes_of_ranks(&name);
             ranks.len() == 2 && ranks.into_iter().all(|id| is_stopped(id) == Some(true))
         });
         cancel.store(true, Ordering::Relaxed);
@@ -186,8 +174,8 @@ fn requested_scheduling() {
                 threads(id).find(|thread| fs::read(thread.path().join("comm")).is_ok_and(|name| name == b"rank\n"));
             named.and_then(|thread| Thread::from_number(thread.file_name().to_str()?.parse().ok()?))
         };
-        wait_until("two ranks", || processes(&name).into_iter().filter_map(of_rank).count() == 2);
-        let found = processes(&name).into_iter().filter_map(of_rank);
+        wait_until("two ranks", || processes_of_ranks(&name).into_iter().filter_map(of_rank).count() == 2);
+        let found = processes_of_ranks(&name).into_iter().filter_map(of_rank);
         let found: Vec<_> = found.map(|rank| (sys::scheduling::nice(rank).unwrap(), affinity(rank).unwrap())).collect();
         assert_eq!(found, [(nice, vec![cpu.0]), (nice, vec![cpu.0])]);
         cancel.store(true, Ordering::Relaxed);
@@ -197,8 +185,8 @@ fn requested_scheduling() {
 fn killed_rank() {
     let name = own_name("doomed");
     let died = run_while(&setting(vec![endless(&name), job("hogs", hogs(1))]), |_| {
-        wait_until("two ranks", || processes(&name).len() == 2);
-        let id = processes(&name).first().and_then(|&id| Pid::from_raw(id as i32)).unwrap();
+        wait_until("two ranks", || processes_of_ranks(&name).len() == 2);
+        let id = processes_of_ranks(&name).first().and_then(|&id| Pid::from_raw(id as i32)).unwrap();
         kill_process(id, Signal::KILL).unwrap();
     });
     let why = died.unwrap_err();
@@ -211,12 +199,59 @@ fn cancelled_run() {
     let name = own_name("cut");
     for keep_running in [false, true] {
         let cancelled = run_while(&Setting { keep_running, ..setting(vec![endless(&name)]) }, |cancel| {
-            wait_until("two ranks", || processes(&name).len() == 2);
+            wait_until("two ranks", || processes_of_ranks(&name).len() == 2);
             cancel.store(true, Ordering::Relaxed);
         });
         assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
         assert_eq!(processes(&name), Vec::<u32>::new());
     }
+}
+
+/// How the name of a job begins whose second rank is never prepared.
+const UNPREPARED: &str = "unprepared";
+
+/// Waits forever, if this process was started for such a rank.
+pub(crate) fn wait_if_asked() {
+    let mut arguments = std::env::args().skip(2);
+    let is_of_job = arguments.next().is_some_and(|job| job.starts_with(UNPREPARED));
+    if is_of_job && arguments.next().is_some_and(|rank| rank == "rank 1") {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+fn unprepared_ranks() {
+    let name = own_name(UNPREPARED);
+    let of = |setting: Setting| {
+        let cancelled = run_while(&setting, |cancel| {
+            wait_until("two ranks", || processes_of_ranks(&name).len() == 2);
+            cancel.store(true, Ordering::Relaxed);
+        });
+        assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
+        assert_eq!(processes(&name), Vec::<u32>::new());
+    };
+    of(setting(vec![endless(&name)]));
+    of(turns::setting(Gang::Strict, vec![endless(&name), job("hogs", hogs(1))]));
+}
+
+fn named_ranks() {
+    let name = own_name("named");
+    let _ = run_while(&setting(vec![endless(&name)]), |cancel| {
+        let names = || {
+            let of_process = |id| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+            let mut names: Vec<_> = processes_of_ranks(&name).into_iter().map(of_process).collect();
+            names.sort();
+            names
+        };
+        wait_until("both names", || names() == ["rank 0\n", "rank 1\n"]);
+        let program = std::env::current_exe().unwrap();
+        for id in processes_of_ranks(&name) {
+            let line = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap();
+            assert_eq!(line.split('\0').next(), program.to_str());
+        }
+        cancel.store(true, Ordering::Relaxed);
+    });
 }
 
 fn sampled() {

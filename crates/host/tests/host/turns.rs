@@ -18,6 +18,7 @@ use testing::Child;
 use testing::processes::is_stopped;
 
 use crate::family::{Family, wait_until};
+use crate::processes::{is_any_stopped, own_name, processes};
 use crate::runs::{self, barrier, command, hogs, job, run_while, shell, sys_cpus};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
@@ -39,27 +40,6 @@ pub(crate) fn setting(how: Gang, jobs: Vec<Job>) -> Setting {
 fn crowd(twin: &str, script: JobKind) -> Setting {
     let twins = Job::new(twin, 2, hogs(sys_cpus()));
     setting(Gang::Strict, vec![twins, job("script", script)])
-}
-
-/// The processes of jobs with this name and the number of a copy.
-fn processes(name: &str) -> Vec<u32> {
-    let ids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let is_of_job = |id: &u32| {
-        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        let named = line.split(|&byte| byte == 0).nth(2).unwrap_or_default();
-        named.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"."))
-    };
-    // Its keeper has the same command line.
-    let is_keeper = |id: u32| fs::read(format!("/proc/{id}/comm")).is_ok_and(|name| name == b"keeper\n");
-    ids.filter_map(|id| id.parse().ok()).filter(|&id| is_of_job(&id) && !is_keeper(id)).collect()
-}
-
-fn is_any_stopped(name: &str) -> bool {
-    processes(name).into_iter().any(|id| is_stopped(id) == Some(true))
-}
-
-fn own_name(name: &str) -> String {
-    format!("{name}-{}", std::process::id())
 }
 
 fn jobs_run_to_their_end() {
