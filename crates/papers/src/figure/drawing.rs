@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::arms::{self, Arms};
 use super::evidence::{Evidence, Quantity};
-use super::expected::{Figure, LoadUnit, Measure};
+use super::expected::{Figure, LoadUnit, Measure, Scale};
 use report::plot::axis::Axis;
 use report::plot::lines::{Chart, Line};
 use report::plot::svg::Words;
@@ -77,7 +77,7 @@ impl Drawing {
             name => format!("{}; {name}", self.what),
         };
         let x_label = self.counted.name();
-        let axes = Axes { id: "figure", x_label, against: x_label, is_ratio: self.measure == Measure::SpeedUp };
+        let axes = Axes { id: "figure", x_label, against: x_label, scale: self.measure.scale() };
         axes.charts(&self.panels, title, |load| self.load_in_words(load))
     }
 
@@ -96,8 +96,8 @@ pub(crate) struct Axes<'a> {
     pub(crate) x_label: &'a str,
     /// The label in a sentence.
     pub(crate) against: &'a str,
-    /// Whether the values are ratios. Otherwise they are percentages.
-    pub(crate) is_ratio: bool,
+    /// The kind of the values.
+    pub(crate) scale: Scale,
 }
 
 impl Axes<'_> {
@@ -113,7 +113,11 @@ impl Axes<'_> {
         let x = Axis::of_numbers(&x.collect::<Vec<_>>());
         let ends = |value: &Estimate| value.interval.into_iter().flat_map(|(low, high)| [low, high]);
         let values = points().flat_map(|point| [point.value.mean].into_iter().chain(ends(&point.value)));
-        let y = if self.is_ratio { Axis::fitting(values.chain([1.0])) } else { Axis::linear(0.0, 100.0) };
+        let (y, reference) = match self.scale {
+            Scale::Percent => (Axis::linear(0.0, 100.0), Some(50.0)),
+            Scale::Ratio => (Axis::fitting(values.chain([1.0])), Some(1.0)),
+            Scale::Amount => (Axis::fitting(values.chain([0.0])), None),
+        };
         let mark = |point: &Point| (point.load, Mark { estimate: point.value, samples: Vec::new() });
         let chart = |(place, panel): (usize, &Panel)| {
             let title = title(panel);
@@ -125,7 +129,6 @@ impl Axes<'_> {
                 points: line.points.iter().map(mark).collect(),
             });
             let words = Words { id: format!("{}-{place}", self.id), title, description };
-            let reference = Some(if self.is_ratio { 1.0 } else { 50.0 });
             Chart { words, x: &x, x_label: self.x_label, y: &y, reference, lines: lines.collect() }.render()
         };
         panels.iter().enumerate().map(chart).collect()
@@ -140,9 +143,10 @@ pub(super) fn ascending<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<f64>
     loads
 }
 
-fn what(figure: &Figure) -> String {
+pub(super) fn what(figure: &Figure) -> String {
     match figure.measure {
         Measure::SpeedUp => format!("{} over {}", figure.measure.name(), reference(figure)),
+        measure if measure.has_reference() => format!("{} ({})", measure.name(), words::factors(&figure.against)),
         measure => measure.name().to_owned(),
     }
 }
@@ -154,5 +158,31 @@ fn reference(figure: &Figure) -> String {
     match values.next() {
         Some(first) if values.all(|value| value == first) => words::value(first),
         _ => words::factors(&figure.against),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The labels of the y axis, and whether there is a line for reference.
+    fn drawn(measure: Measure, values: [f64; 2]) -> (Vec<String>, bool) {
+        let estimate = |mean| Estimate { mean, interval: None, samples: 1 };
+        let points = [1.0, 8.0].into_iter().zip(values).map(|(load, value)| Point { load, value: estimate(value) });
+        let lines = vec![DrawnLine { name: "strict".to_owned(), points: points.collect() }];
+        let panels = vec![Panel { name: String::new(), lines }];
+        let drawing = Drawing { what: "job".to_owned(), measure, counted: LoadUnit::Jobs, panels };
+        let chart = drawing.charts().remove(0);
+        let texts =
+            chart.split("<text").filter(|text| text.contains("end")).filter_map(|text| text.split(['>', '<']).nth(1));
+        (texts.map(str::to_owned).collect(), chart.contains("class=\"reference\""))
+    }
+
+    #[test]
+    fn axes_fit_times_and_ratios_and_have_all_percentages() {
+        let axis = |labels: &[&str]| labels.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(drawn(Measure::Elapsed, [0.5, 4.0]), (axis(&["0", "1", "2", "3", "4"]), false));
+        assert_eq!(drawn(Measure::ElapsedRatio, [1.0, 3.8]), (axis(&["0", "1", "2", "3", "4"]), true));
+        assert_eq!(drawn(Measure::Ssr, [40.0, 50.0]), (axis(&["0", "20", "40", "60", "80", "100"]), true));
     }
 }

@@ -159,6 +159,17 @@ pub enum Measure {
     SkewP90,
 }
 
+/// A kind of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// From 0 to 100.
+    Percent,
+    /// 1 means that there is no difference.
+    Ratio,
+    /// Of something that has a unit. A mean over several loads says nothing.
+    Amount,
+}
+
 impl Measure {
     /// Whether it is about transition points.
     pub fn is_of_transitions(self) -> bool {
@@ -173,6 +184,17 @@ impl Measure {
     /// Whether it compares a run with one of another arm, which has the factors in `against`.
     pub fn has_reference(self) -> bool {
         matches!(self, Measure::SpeedUp | Measure::ElapsedRatio | Measure::ProcessRatio)
+    }
+
+    /// How it is drawn.
+    pub fn scale(self) -> Scale {
+        use Measure::{AlternatingRounds, Alternation, CleanGroups, Ssr, SsrAfter, SsrBefore, Transition};
+        use Measure::{ElapsedRatio, ProcessRatio, SpeedUp, Throughput};
+        match self {
+            Ssr | SsrBefore | SsrAfter | Transition | Alternation | AlternatingRounds | CleanGroups => Scale::Percent,
+            SpeedUp | ElapsedRatio | ProcessRatio | Throughput => Scale::Ratio,
+            _ => Scale::Amount,
+        }
     }
 
     /// Whether it needs every round of a run.

@@ -8,7 +8,7 @@ use scenario::keys::experiment::X_THREADS;
 use super::arms::Arms;
 use super::drawing::{self, Drawing, Panel};
 use super::evidence::{Evidence, Quantity};
-use super::expected::{Expected, Figure, Measure};
+use super::expected::{Expected, Figure, Measure, Scale};
 use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
 use crate::text::{Column, indented, table, wrapped};
 use measure::factor;
@@ -103,7 +103,7 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
             None => groups.push((heading, vec![arm])),
         }
     }
-    let mut text = format!("\n{}: {}\n", figure.job.join(", "), caption(figure));
+    let mut text = format!("\n{}", wrapped(&format!("{}: {}", figure.job.join(", "), caption(figure))));
     for (heading, arms) in groups {
         if !heading.is_empty() {
             let _ = writeln!(text, " {}", words::wrap(&heading, WIDTH - 1));
@@ -118,12 +118,17 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
 fn drawn(drawing: &Drawing) -> String {
     let mut text = format!("\n{}", wrapped(&drawing.what));
     for Panel { name, lines } in &drawing.panels {
+        let loads = drawing::ascending(lines.iter().flat_map(|line| &line.points));
+        if loads.is_empty() {
+            // An interruption came before the first run that belongs here.
+            continue;
+        }
         if !name.is_empty() {
             let _ = writeln!(text, " {}", words::wrap(name, WIDTH - 1));
         }
         let header = [drawing.counted.name().to_owned()].into_iter().chain(lines.iter().map(|line| line.name.clone()));
         let mut table = Table::new(header, 0);
-        for load in drawing::ascending(lines.iter().flat_map(|line| &line.points)) {
+        for load in loads {
             let values = lines.iter().map(|line| {
                 let point = line.points.iter().find(|point| point.load == load);
                 point.map(|point| number(&point.value, drawing.measure.decimals()))
@@ -136,11 +141,15 @@ fn drawn(drawing: &Drawing) -> String {
 }
 
 fn caption(figure: &Figure) -> String {
-    let against = words::factors(&figure.against);
-    match figure.measure {
-        Measure::SpeedUp => format!("speed-up over {against} (and the average ± the average absolute deviation)"),
-        measure => format!("{} (and the average ± the average absolute deviation)", measure.name()),
-    }
+    let name = match figure.measure {
+        Measure::SpeedUp => format!("speed-up over {}", words::factors(&figure.against)),
+        _ => drawing::what(figure),
+    };
+    if has_average(figure) { name + " (and the average ± the average absolute deviation)" } else { name }
+}
+
+fn has_average(figure: &Figure) -> bool {
+    figure.measure.scale() != Scale::Amount
 }
 
 fn table_of_arms(
@@ -183,7 +192,7 @@ fn table_of_arms(
         let decimals = figure.measure.decimals();
         Some(format!("{mean:.decimals$} ± {deviation:.decimals$}"))
     };
-    if rows.len() > 1 {
+    if rows.len() > 1 && has_average(figure) {
         table.row([Some("average".to_owned()), None].into_iter().chain(columns.iter().map(average)));
     }
     table

@@ -8,6 +8,7 @@ use scenario::Granularity;
 use super::conclusions::{Conclusions, Speed};
 use super::grid::{BASELINE, RULES, SCHEDULERS};
 use crate::figure::drawing::{Axes, DrawnLine, Panel, Point};
+use crate::figure::expected::Scale;
 use measure::manifest::Manifest;
 use measure::results::html;
 use measure::sample::History;
@@ -41,7 +42,7 @@ fn charts(speeds: &[Speed]) -> Vec<(String, String)> {
         .filter(|panel| !panel.lines.is_empty())
         .collect();
     let against = "the threads for each CPU";
-    let axes = Axes { id: "today", x_label: "threads for each CPU", against, is_ratio: true };
+    let axes = Axes { id: "today", x_label: "threads for each CPU", against, scale: Scale::Ratio };
     let title = |panel: &Panel| format!("Speed-up over {BASELINE}: {}", panel.name);
     let charts = axes.charts(&panels, title, |load| load.to_string());
     panels.into_iter().map(|panel| panel.name).zip(charts).collect()
