@@ -74,7 +74,8 @@ pub static HOST_FIGURES: [HostFigure; 9] = [
         "fig8",
         false,
         "messages go through shared memory, so a rank mostly waits for another to be woken and not for a network, which \
-         leaves less time for other jobs; `adaptive` stands for `moderate`, and jobs that spin in turns stand for CellOS"
+         leaves less time for other jobs; `adaptive` stands for `moderate`, and jobs that spin in turns, with more \
+         rounds, stand for CellOS"
     ),
     ap!("fig9", true, "a job starts with the first output of its program, which spins and sends no messages"),
     ap!("skew", false, "messages go through shared memory, and jobs are stopped instead of lowered"),
