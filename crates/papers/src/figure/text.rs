@@ -103,7 +103,7 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
             None => groups.push((heading, vec![arm])),
         }
     }
-    let mut text = format!("\n{}: {}\n", figure.job.join(", "), caption(figure));
+    let mut text = format!("\n{}", wrapped(&format!("{}: {}", figure.job.join(", "), caption(figure))));
     for (heading, arms) in groups {
         if !heading.is_empty() {
             let _ = writeln!(text, " {}", words::wrap(&heading, WIDTH - 1));
