@@ -416,7 +416,7 @@ impl Plan<'_> {
         let start = |rank: u32| {
             let cpus = cpus.as_mut().and_then(Iterator::next);
             let mut command = self.launch(rank).command(matches!(self.arguments.wait, Wait::By(_)));
-            command.env_remove(session::VARIABLE);
+            command.env_remove(session::VARIABLE).env_remove(message::environment::MESSAGES);
             if self.arguments.mpi != Mpi::None {
                 remove_variables_of_launchers(&mut command);
             }

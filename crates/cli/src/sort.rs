@@ -207,6 +207,7 @@ fn stop_for(why: SortError, is_stream: bool) -> Stop {
         SortError::Truncated { .. }
         | SortError::TooLong { .. }
         | SortError::Memory { .. }
+        | SortError::Reduced { .. }
         | SortError::Limit { .. }
         | SortError::Order(_)
         | SortError::Unsupported(_) => Stop::Input(why.into()),

@@ -47,6 +47,9 @@ pub enum PmixError {
     /// Its process cannot be started, or it cannot be told of the job.
     #[error("cannot start the PMIx server: {0}")]
     Process(#[from] io::Error),
+    /// There is no libpmix. This says which one is needed.
+    #[error("{0}")]
+    NoLibrary(String),
     /// It has said why it does not serve.
     #[error("{0}")]
     Refused(String),
@@ -117,6 +120,7 @@ impl Server {
                 Ok((server, events))
             }
             Ok(Some(Report::Failed(why))) => Err(PmixError::Refused(why)),
+            Ok(Some(Report::NoLibrary(why))) => Err(PmixError::NoLibrary(why)),
             Ok(Some(Report::Event(_))) => Err(PmixError::Silent(": it has begun with an event".to_owned())),
             Ok(None) => Err(told.map_or_else(PmixError::Process, |()| server.silent())),
             Err(why) => Err(PmixError::Process(why)),

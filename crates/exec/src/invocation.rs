@@ -58,6 +58,11 @@ fn is_exec_format_error(why: &io::Error) -> bool {
 }
 
 impl Invocation {
+    /// The arguments.
+    pub(crate) fn arguments(&self) -> &[OsString] {
+        &self.arguments
+    }
+
     /// A command, found like the system finds it, with arguments.
     pub fn new(command: &OsStr, arguments: &[OsString]) -> Invocation {
         Invocation { command: command.to_owned(), arguments: arguments.to_vec() }

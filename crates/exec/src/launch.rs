@@ -13,6 +13,7 @@ use crate::environment;
 use crate::execution::{Execution, Interruption, RunLimits};
 use crate::invocation::{Invocation, StartError};
 use crate::library::{self, LibraryError};
+use crate::mpi::MpiLibrary;
 use crate::obstacle::Obstacle;
 use crate::program::{self, Program};
 use crate::run::RunError;
@@ -59,18 +60,19 @@ impl Launch {
         Some((path, obstacle.as_ref()?))
     }
 
-    /// Whether the program is linked to Open MPI.
-    pub fn is_linked_to_open_mpi(&self) -> bool {
-        let libraries = self.program.as_ref().map(|program| program::libraries(&program.path));
-        libraries.unwrap_or_default().iter().any(|name| is_open_mpi(name))
+    /// The library of MPI that the program uses, as far as its file tells.
+    pub fn mpi(&self) -> MpiLibrary {
+        self.program.as_ref().map_or(MpiLibrary::Unknown, |program| program::mpi(&program.path))
     }
 
-    /// Whether the program is Python, or a script for it. Its modules may be linked to anything.
-    pub fn is_python(&self) -> bool {
-        let is_python =
-            |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"));
-        is_python(Path::new(self.invocation.name()))
-            || self.program.as_ref().is_some_and(|program| is_python(&program.path))
+    /// Whether an argument is the path of a program that is linked to Open MPI, as in `nice PROGRAM`.
+    pub fn names_open_mpi(&self) -> bool {
+        self.invocation.arguments().iter().any(|word| program::mpi(Path::new(word)) == MpiLibrary::OpenMpi)
+    }
+
+    /// The command as the user has named it.
+    pub fn name(&self) -> &OsStr {
+        self.invocation.name()
     }
 
     /// Executes the program in place of this process. Returns only on failure.
@@ -161,11 +163,6 @@ fn preload_list(user_list: Option<&OsStr>, library: &Path) -> OsString {
         list.push(library);
     }
     list
-}
-
-/// Whether this is a library of Open MPI, for any language. Its versions 3 to 5 are number 40.
-fn is_open_mpi(library: &str) -> bool {
-    library.starts_with("libmpi") && library.contains(".so.40")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use rustix::process::{getegid, geteuid};
 use sys::executable::{candidates, may_be_executed};
 
 use crate::elf;
+use crate::mpi::MpiLibrary;
 use crate::obstacle::{Obstacle, Privilege};
 
 /// The magic number of ELF files.
@@ -52,9 +53,12 @@ pub(crate) fn elf(command: &OsStr) -> Option<PathBuf> {
     resolve(command, env::var_os("PATH").as_deref()).filter(|file| beginning(file).starts_with(ELF))
 }
 
-/// The libraries that a program's file needs.
-pub(crate) fn libraries(file: &Path) -> Vec<String> {
-    File::open(file).map_or_else(|_| Vec::new(), elf::libraries)
+/// The library of MPI to which a file is linked.
+pub(crate) fn mpi(file: &Path) -> MpiLibrary {
+    // To open a pipe would wait for its writer.
+    let is_file = file.metadata().is_ok_and(|about| about.is_file());
+    let opened = File::open(file).ok().filter(|_| is_file);
+    MpiLibrary::among(&opened.map_or_else(Vec::new, elf::libraries))
 }
 
 /// A missing file that an existing command needs: the interpreter of a script, or the loader of a

@@ -147,13 +147,13 @@ pub enum JoinError {
         found: String,
     },
     /// The number of ranks is out of range.
-    #[error("a job has 1 to {} ranks, not {ranks}", crate::memory::MOST_RANKS)]
+    #[error("only jobs of 1 to {} ranks can exchange messages: this one has {ranks}", crate::memory::MOST_RANKS)]
     Ranks {
         /// The number that was given.
         ranks: u32,
     },
     /// The rank is not one of the job.
-    #[error("there is no rank {rank} in a job of {ranks} ranks")]
+    #[error("there is no rank {rank}: the job has {ranks} in all, counted from 0")]
     NoSuchRank {
         /// The number that was given.
         rank: u32,
@@ -161,7 +161,7 @@ pub enum JoinError {
         ranks: u32,
     },
     /// The memory is for another number of ranks.
-    #[error("rank {rank} expects a job of {expected} ranks, and the shared memory is for {found}")]
+    #[error("rank {rank} expects {expected} in all, and the shared memory is for {found}")]
     OtherRanks {
         /// The rank that wants to join.
         rank: u32,

@@ -59,7 +59,10 @@ pub fn join(waiting: Waiting) -> Result<Communicator, JoinError> {
         number.ok_or_else(|| JoinError::Environment { variable, found: format!("{value:?}, not a number") })
     };
     let (rank, ranks) = (number(environment::RANK)?, number(environment::RANKS)?);
-    let path = value(environment::MESSAGES)?;
+    let path = value(environment::MESSAGES).map_err(|unset| match ranks {
+        1..=memory::MOST_RANKS => unset,
+        _ => JoinError::Ranks { ranks },
+    })?;
     let path = Path::new(&path);
     let file = files::open_existing(path);
     let file = file.map_err(JoinError::system(format!("open the shared memory {}", path.display())))?;

@@ -27,17 +27,53 @@ pub(crate) fn set_listener(listener: Listener) -> bool {
     LISTENER.set(listener).is_ok()
 }
 
-/// The ranks that have connected, and have neither said that they are done nor been told of as
-/// lost.
-static PRESENT: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// The ranks of which something is known.
+struct Ranks {
+    /// Those that have ever connected.
+    connected: BTreeSet<u32>,
+    /// Of these, those that have neither said that they are done nor been told of as lost.
+    present: BTreeSet<u32>,
+    /// Those that have ended, and have never connected.
+    missing: BTreeSet<u32>,
+}
 
-fn present() -> MutexGuard<'static, BTreeSet<u32>> {
-    PRESENT.lock().unwrap_or_else(PoisonError::into_inner)
+static RANKS: Mutex<Ranks> =
+    Mutex::new(Ranks { connected: BTreeSet::new(), present: BTreeSet::new(), missing: BTreeSet::new() });
+
+fn ranks() -> MutexGuard<'static, Ranks> {
+    RANKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ranks {
+    /// Tells of a rank that is missing. All ranks meet in `MPI_Init`, so another cannot leave it.
+    fn tell_missing(&self) {
+        if let (Some(&waiting), Some(&rank)) = (self.present.first(), self.missing.first()) {
+            tell(Event::Missing { rank, waiting });
+        }
+    }
+}
+
+/// Notes that a rank has connected. Another process of a rank may do so after the first has ended.
+fn note_present(rank: u32) {
+    let mut ranks = ranks();
+    ranks.connected.insert(rank);
+    ranks.present.insert(rank);
+    ranks.missing.remove(&rank);
+    ranks.tell_missing();
+}
+
+/// Notes that the process of a rank has ended.
+pub(crate) fn note_ended(rank: u32) {
+    let mut ranks = ranks();
+    if !ranks.connected.contains(&rank) {
+        ranks.missing.insert(rank);
+        ranks.tell_missing();
+    }
 }
 
 /// Tells of a rank that has not said that it is done.
 fn tell_lost(rank: u32) {
-    if present().remove(&rank) {
+    if ranks().present.remove(&rank) {
         tell(Event::Lost { rank });
     }
 }
@@ -45,7 +81,7 @@ fn tell_lost(rank: u32) {
 /// Tells of all ranks that have not said that they are done, when all have ended: the library may
 /// not have noticed yet.
 pub(crate) fn tell_all_lost() {
-    let present = std::mem::take(&mut *present());
+    let present = std::mem::take(&mut ranks().present);
     present.into_iter().for_each(|rank| tell(Event::Lost { rank }));
 }
 
@@ -194,7 +230,7 @@ unsafe extern "C" fn note_connected(
 ) -> Status {
     // SAFETY: the library passes a process or null, and the data for its own function.
     unsafe {
-        present().insert(rank(process));
+        note_present(rank(process));
         succeed(on_done, data)
     }
 }
@@ -209,7 +245,7 @@ unsafe extern "C" fn note_finalized(
 ) -> Status {
     // SAFETY: as for `note_connected`.
     unsafe {
-        present().remove(&rank(process));
+        ranks().present.remove(&rank(process));
         succeed(on_done, data)
     }
 }

@@ -23,6 +23,13 @@ pub enum Event {
         /// The call.
         call: Call,
     },
+    /// It has ended without a connection, and another one is connected, and does not expect that.
+    Missing {
+        /// The rank that has ended.
+        rank: u32,
+        /// A rank that is connected.
+        waiting: u32,
+    },
     /// Its connection has ended before it has said that it is done, as by `MPI_Finalize`. Most
     /// likely it has ended; others may wait for it for ever.
     Lost {
@@ -52,7 +59,8 @@ impl fmt::Display for Call {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
             Call::Spawn => "MPI_Comm_spawn",
-            Call::Publish => "MPI_Publish_name",
+            // The second and the third begin with a call of the first kind.
+            Call::Publish => "MPI_Publish_name, MPI_Comm_accept or MPI_Comm_connect",
             Call::Lookup => "MPI_Lookup_name",
             Call::Unpublish => "MPI_Unpublish_name",
             Call::Connect => "MPI_Comm_connect or MPI_Comm_accept",

@@ -148,6 +148,12 @@ impl Server {
         Ok(strings.into_iter().filter_map(pair).collect())
     }
 
+    /// Tells the server that the process of a rank has ended. If it has never connected, others may
+    /// wait for it in vain, of which the listener learns.
+    pub fn note_ended(&self, rank: u32) {
+        callbacks::note_ended(rank);
+    }
+
     fn handle_losses(&self) -> Result<(), ServerError> {
         let mut codes = [LOST_CONNECTION];
         let register = |data| {

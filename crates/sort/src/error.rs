@@ -64,6 +64,19 @@ pub enum SortError {
         /// The minimum in bytes.
         needed: u64,
     },
+    /// Limits leave too little of the memory budget.
+    #[error(
+        "the limits of this process and its control groups leave {} MiB of memory for the sort, and {} MiB are needed here; raise \
+         the lowest of them",
+        left >> 20,
+        needed.div_ceil(1 << 20)
+    )]
+    Reduced {
+        /// The part of the budget that they leave, in bytes.
+        left: u64,
+        /// The minimum in bytes.
+        needed: u64,
+    },
     /// The limits of the process leave too little memory.
     #[error(
         "the limits of this process leave {left} bytes of memory, and {needed} are needed here; see `ulimit -v` and `ulimit -d`"
@@ -104,13 +117,14 @@ impl From<TryReserveError> for SortError {
 }
 
 impl SortError {
-    /// Turns an error about the memory of one of so many ranks into one about that of all.
-    pub(crate) fn of_ranks(self, ranks: u64) -> SortError {
-        match self {
-            SortError::Memory { given, needed } => {
-                SortError::Memory { given: given.saturating_mul(ranks), needed: needed.saturating_mul(ranks) }
-            }
-            why => why,
+    /// Turns an error about the memory of one of so many ranks, which have a part of this budget, into
+    /// one about that of all, and about the limits if these have made it smaller.
+    pub(crate) fn of_ranks(self, ranks: u64, budget: u64) -> SortError {
+        let SortError::Memory { given, needed } = self else { return self };
+        let (all, needed) = (given.saturating_mul(ranks), needed.saturating_mul(ranks));
+        match given < budget / ranks {
+            true => SortError::Reduced { left: all, needed },
+            false => SortError::Memory { given: all, needed },
         }
     }
 
@@ -122,5 +136,24 @@ impl SortError {
     /// Turns an error of a write into one that names the file or stream.
     pub(crate) fn write(what: impl Display) -> impl FnOnce(io::Error) -> SortError {
         move |why| SortError::Write { what: what.to_string(), why }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_about_memory_names_the_budget_or_the_limits_that_have_made_it_smaller() {
+        let error = |given| SortError::Memory { given, needed: 7 << 20 }.of_ranks(8, 40_000_003).to_string();
+        assert_eq!(
+            error(5_000_000),
+            "40000000 bytes of memory are too few: 58720256 are needed here; give more with --memory"
+        );
+        assert_eq!(
+            error(2_649_600),
+            "the limits of this process and its control groups leave 20 MiB of memory for the sort, and 56 MiB are needed here; \
+             raise the lowest of them"
+        );
     }
 }

@@ -102,7 +102,7 @@ impl Sort {
 
     /// Like [`Sort::run`], but can be cancelled; then it fails with [`SortError::Cancelled`].
     pub fn run_until(&self, input: Input, output: Output, canceller: &Canceller) -> Result<Outcome, SortError> {
-        self.run_by(Ranks::ONE, input, output, canceller)
+        self.run_by(Ranks::ONE, input, output, canceller).map_err(|why| why.of_ranks(1, self.memory))
     }
 
     /// Like [`Sort::run_until`], as one of the ranks of a job: each reads, sorts and writes its
@@ -126,7 +126,9 @@ impl Sort {
             _ if self.is_unique => "several ranks cannot drop records: the place of each depends on all before it",
             Algorithm::Columnsort(_) => {
                 let ranks = Ranks::of(world);
-                return self.run_by(ranks, input, output, canceller).map_err(|why| why.of_ranks(ranks.count()));
+                return self
+                    .run_by(ranks, input, output, canceller)
+                    .map_err(|why| why.of_ranks(ranks.count(), self.memory));
             }
         };
         Err(SortError::Unsupported(obstacle.to_owned()))

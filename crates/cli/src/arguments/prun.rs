@@ -29,7 +29,7 @@ const WAYS: [Gang; 4] = [Gang::Adaptive, Gang::Strict, Gang::Moderate, Gang::Non
 pub(crate) struct Prun {
     /// Start N ranks, 1 to 65536, each on cores of its own if there are enough [default: one rank
     /// that has all CPUs of the caller]
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count)]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
     pub(crate) ranks: Option<u32>,
     /// Give each rank K cores, and set OMP_NUM_THREADS to their CPUs if it is unset
     #[arg(short = 'c', long = "cores", value_name = "K", value_parser = count)]
@@ -146,7 +146,7 @@ pub(crate) enum Bind {
 /// How the ranks of an MPI program find each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mpi {
-    /// By PMI-1, and also by PMIx if a program is linked to Open MPI or is Python
+    /// By PMI-1, and also by PMIx unless all programs are linked to another library than Open MPI
     #[default]
     Auto,
     /// By PMI-1, as MPICH does
@@ -232,6 +232,13 @@ fn slice(text: &str) -> Result<Span, String> {
     slice.ok_or_else(|| format!("a turn lasts from {} to {}: write it as \"20 ms\"", SLICES.start(), SLICES.end()))
 }
 
+fn ranks(text: &str) -> Result<u32, String> {
+    match text {
+        "p" => Err("write `-n 4` for the `-np 4` of mpirun".to_owned()),
+        text => count(text),
+    }
+}
+
 fn count(text: &str) -> Result<u32, String> {
     number(text, MOST_RANKS)
 }
@@ -244,7 +251,7 @@ fn process(text: &str) -> Result<u32, String> {
     number(text, u32::MAX)
 }
 
-fn number(text: &str, most: u32) -> Result<u32, String> {
+pub(super) fn number(text: &str, most: u32) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("write a whole number from 1 to {most}"))
 }

@@ -10,7 +10,7 @@ use sort::Key;
 use super::TextOrJson;
 
 /// The most ranks that exchange messages.
-const MOST_RANKS: i64 = message::memory::MOST_RANKS as i64;
+const MOST_RANKS: u32 = message::memory::MOST_RANKS;
 
 const AFTER_HELP: &str = "\
 A KEY is OFFSET[:LENGTH][:KIND][:descending]. OFFSET counts bytes from 0; without LENGTH a key extends to the end of the record. KIND is bytes (the \
@@ -72,7 +72,7 @@ pub(crate) struct Sort {
     /// Sort in N processes, the ranks of a job of `rowlock prun`, by columnsort; IN and OUT are
     /// files, and --memory is for all ranks together, of which each needs more than one process
     /// would. Within a job, N is the number of its ranks
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS), conflicts_with = "unique")]
+    #[arg(long, value_name = "N", value_parser = ranks, conflicts_with = "unique")]
     pub(crate) ranks: Option<u32>,
     /// Read the output again before it replaces OUT, and compare its order, and a checksum of all
     /// records, with the input
@@ -107,6 +107,10 @@ pub(crate) enum Variant {
     IoBound,
     /// By comparing and exchanging whole records, so that the CPUs limit it
     ComputeBound,
+}
+
+fn ranks(text: &str) -> Result<u32, String> {
+    super::prun::number(text, MOST_RANKS)
 }
 
 fn record(text: &str) -> Result<usize, String> {

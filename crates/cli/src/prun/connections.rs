@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::process::Command;
 
-use ::exec::Launch;
-use anyhow::Context;
+use ::exec::{Launch, MpiLibrary};
+use anyhow::anyhow;
 use cosched::pmi::Refused;
-use cosched::pmix::{Call, Events};
+use cosched::pmix::{Call, Events, PmixError};
 use cosched::ranks::Failures;
 use cosched::{pmi, pmix};
 use counters::Environment;
@@ -70,20 +70,29 @@ impl Connections {
     /// Those for ranks, given the number of the program of each, and the programs.
     ///
     /// # Errors
-    /// If there is no PMIx server although it is needed.
+    /// If there is no PMIx server although it is needed, or the ranks are of several libraries.
     pub(super) fn new(mpi: Mpi, programs: &[usize], launches: &[Launch]) -> Result<Connections, Stop> {
         let applications: Vec<u32> = programs.iter().map(|&program| program as u32).collect();
         let ranks = applications.len() as u32;
+        let of = |library| launches.iter().find(|launch| launch.mpi() == library);
+        let (of_open_mpi, of_other) = (of(MpiLibrary::OpenMpi), of(MpiLibrary::Other));
+        if let (Some(one), Some(other), true) = (of_open_mpi, of_other, mpi != Mpi::None) {
+            let [one, other] = [one, other].map(|launch| launch.name().display());
+            return Err(Stop::Input(anyhow!(
+                "{one} is linked to Open MPI, and {other} to another library of MPI: their ranks cannot find each other; \
+                 start two jobs, or with `--mpi none` each rank alone"
+            )));
+        }
         let server = || pmix::Server::start(&applications);
-        let is_for_open_mpi = launches.iter().any(Launch::is_linked_to_open_mpi);
         let pmix = match mpi {
-            Mpi::Pmix => Some(server().context("--mpi pmix").or_failed()?),
-            // Without it, each rank would believe that it is alone.
-            Mpi::Auto if is_for_open_mpi && ranks > 1 => {
-                Some(server().context("`--mpi none` starts each rank of Open MPI alone").or_failed()?)
+            Mpi::Pmix => Some(server().or_failed()?),
+            Mpi::Auto if of_open_mpi.is_some() && ranks > 1 => Some(
+                server()
+                    .map_err(|why| Stop::Failed(anyhow!("{why}; with `--mpi none`, each rank of Open MPI is alone")))?,
+            ),
+            Mpi::Auto if of_open_mpi.is_some() || of(MpiLibrary::Unknown).is_some() && ranks > 1 => {
+                server().map_err(|why| warn_of_missing(&why, launches)).ok()
             }
-            // These can do without: one rank, and most programs of Python.
-            Mpi::Auto if is_for_open_mpi || launches.iter().any(Launch::is_python) => server().ok(),
             Mpi::Auto | Mpi::Pmi | Mpi::None => None,
         };
         Ok(Connections {
@@ -122,10 +131,11 @@ impl Connections {
         if pmi.is_none() && pmix.is_none() {
             return Ok(Failures::none());
         }
-        let (reporter, failures) = Failures::reported().or_failed()?;
+        let (reporter, mut failures) = Failures::reported().or_failed()?;
         if let Some((pmix, events)) = pmix {
             let say = |rank, call: Call| say_refused(rank, &call.to_string(), call == Call::Spawn);
-            pmix.watch(events, reporter.try_clone().or_failed()?, say).or_failed()?;
+            let note_end = pmix.watch(events, reporter.try_clone().or_failed()?, say).or_failed()?;
+            failures.tell_ends(note_end);
         }
         if let Some(pmi) = pmi {
             let say = |rank, call: Refused| say_refused(rank, call.function(), call == Refused::Spawn);
@@ -135,9 +145,20 @@ impl Connections {
     }
 }
 
+/// Warns that there is no server, unless that is most likely no loss: Open MPI needs libpmix, so
+/// without that most machines have no programs of Open MPI.
+fn warn_of_missing(why: &PmixError, launches: &[Launch]) {
+    if !matches!(why, PmixError::NoLibrary(_)) || launches.iter().any(Launch::names_open_mpi) {
+        print_message(format_args!("rowlock: {why}; each rank of Open MPI is alone"));
+    }
+}
+
 /// Says why a call of MPI has failed.
 fn say_refused(rank: u32, call: &str, spawns: bool) {
-    let why = if spawns { "a job has as many ranks as it was started with" } else { "there is no name service" };
+    let why = match spawns {
+        true => "a job has as many ranks as it was started with",
+        false => "a job neither publishes names nor connects with others",
+    };
     print_message(format_args!("rowlock: {call} of rank {rank} was refused: {why}"));
 }
 

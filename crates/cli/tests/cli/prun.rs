@@ -83,9 +83,15 @@ pub(crate) fn cpu() -> &'static str {
 /// A loop that never ends by itself.
 pub(crate) const SPIN: &str = "while :; do :; done";
 
-/// The ranks of the job of an agent: the children of its keepers.
+/// The ranks of the job of an agent: the children of its keepers, but not its PMIx server.
 pub(crate) fn ranks(agent: u32) -> Vec<u32> {
-    processes::children(agent).into_iter().flat_map(processes::children).collect()
+    let children = processes::children(agent).into_iter().flat_map(processes::children);
+    children.filter(|process| !is_pmix_server(*process)).collect()
+}
+
+fn is_pmix_server(process: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    words.split(|&byte| byte == 0).nth(1) == Some(b"__pmix")
 }
 
 /// The state of a process, such as `T`. `None` if it has ended.
@@ -317,7 +323,7 @@ fn bad_input_is_explained_and_leaves_nothing() {
     for (arguments, code, said) in [
         (&["prun", "-n", "0", "--", "true"][..], 2, "write a whole number from 1 to 65536"),
         (&["prun", "-n", "70000", "--", "true"], 2, "65536"),
-        (&["prun", "-np", "2", "true"], 2, "write a whole number from 1 to 65536"),
+        (&["prun", "-np", "2", "true"], 2, "write `-n 4` for the `-np 4` of mpirun"),
         (&["prun", "--misspelt", "true"], 2, "unexpected argument '--misspelt'"),
         (&["prun", "--", "true", ":", "-c", "2", "--", "true"], 2, "-c: `-n` is the only option after ` : `"),
         (&["prun", "--env", "ROWLOCK_RANK=1", "--", "true"], 2, "`prun` itself sets this variable"),

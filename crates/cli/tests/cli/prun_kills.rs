@@ -179,6 +179,8 @@ impl Job {
         let mechanisms = if is_of_user { [mechanisms(), hint].concat() } else { vec!["signals"] };
         let by = mechanisms[draws.below(mechanisms.len())];
         let arguments = ["prun", "-n", "2", "--cpus", cpu, "--slice", "5 ms", "--wait", "none", "--how", how];
+        // Its keepers are those of ranks: there is no PMIx server.
+        let arguments = [&arguments[..], &["--mpi", "pmi"]].concat();
         let mut command = place.rowlock(&[&arguments[..], &["--mechanism", by, "--", "sh", "-c", RANK]].concat());
         let family = Family::new(name);
         family.adopt(&mut command);

@@ -3,6 +3,7 @@
 //! `.ci/setup-mpi` installs the requirements on Debian.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -84,6 +85,19 @@ fn run(ranks: u32, program: &Program, arguments: &[&str]) -> Output {
     let output = testing::run(&mut prun(&table, &["-n", &ranks.to_string()], &[&[&*name], arguments].concat()));
     table.expect_gone();
     output
+}
+
+#[test]
+fn ranks_without_memory_for_messages_do_not_find_that_of_others() {
+    let table = Table::new();
+    let script = "[ $ROWLOCK_RANK != 256 ] || echo \"<$ROWLOCK_MESSAGES>\"";
+    let mut command = prun(&table, &["-n", "257", "--bind", "none"], &["sh", "-c", script]);
+    let output = testing::run(command.env("ROWLOCK_MESSAGES", "/of/others")).expect_success();
+    assert_eq!(output.stdout, "<>\n");
+    let rowlock = table.rowlock(&[]).get_program().to_str().unwrap().to_owned();
+    let script = format!("[ $ROWLOCK_RANK != 0 ] || exec {rowlock} sort --ranks 2 --record 20 in out");
+    let failed = testing::run(&mut prun(&table, &["-n", "257", "--bind", "none"], &["sh", "-c", &script]));
+    failed.expect_exit(2).expect_stderr("only jobs of 1 to 256 ranks can exchange messages: this one has 257");
 }
 
 #[test]
@@ -192,9 +206,91 @@ fn calls_that_are_refused_return_an_error_of_the_library() {
     for library in LIBRARIES {
         let output = run(2, &Program::of_tests(library), &["more"]).expect_success();
         assert_eq!(output.stdout, "spawned 0 published 0 found 0\n", "{library:?}");
-        let times = output.stderr.matches("MPI_Publish_name of rank").count();
+        let times = output.stderr.matches("MPI_Publish_name").count();
         assert_eq!(times, 1, "{library:?}: {}", output.stderr);
+        assert!(output.stderr.contains("was refused: a job neither publishes names nor connects with others"));
     }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn ranks_behind_a_wrapper_or_a_script_find_each_other() {
+    for library in LIBRARIES {
+        let (table, program) = (Table::new(), Program::of_tests(library));
+        let (name, script) = (program.name(), program.folder.path().join("script"));
+        std::fs::write(&script, format!("#!/bin/sh\n{name} \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for wrapper in [
+            &["env", "A=1", &name, "input"][..],
+            &["nice", &name, "input"],
+            &["sh", "-c", &format!("{name} input; true")],
+            &[script.to_str().unwrap(), "input"],
+        ] {
+            let output = run_with_input(&mut prun(&table, &["-n", "2"], wrapper)).expect_success();
+            assert_eq!(output.stdout, "12 bytes at 2 ranks: hello\n", "{library:?} {wrapper:?}");
+        }
+        table.expect_gone();
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn a_rank_that_ends_before_others_use_mpi_or_meanwhile_fails_the_job() {
+    for library in LIBRARIES {
+        let (table, program) = (Table::new(), Program::of_tests(library));
+        let name = program.name();
+        for script in ["exit 0", "until [ -e begun ]; do sleep 0.1; done"] {
+            let waits = format!("(sleep 0.5; : > begun) & exec {name}");
+            let words = ["-n", "1", "--", "sh", "-c", script, ":", "-n", "1", "--", "sh", "-c", &waits];
+            let mut command = table.rowlock(&[&["prun"], &words[..]].concat());
+            let output = testing::run(command.current_dir(program.folder.path())).expect_exit(1);
+            let cause = match library.waits {
+                WaitKind::Mpi => {
+                    "rank 1 waits in a barrier for rank 0, which uses MPI no more, or has ended without it"
+                }
+                _ => "rank 1 waits in MPI_Init for rank 0, which has ended without it",
+            };
+            output.expect_stderr(&format!("{cause}, so the job has failed"));
+        }
+        // Ranks that all use no MPI end as they like, and so do those that end by other launchers.
+        testing::run(&mut prun(&table, &["-n", "2"], &["sh", "-c", "exit 0"])).expect_success();
+        let launched = format!("[ $ROWLOCK_RANK = 1 ] || {} 1 {name}", library.launcher.join(" "));
+        testing::run(&mut prun(&table, &["-n", "2"], &["sh", "-c", &launched])).expect_success();
+        table.expect_gone();
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
+fn ranks_of_two_libraries_are_refused_unless_each_is_alone() {
+    let (table, [one, other]) = (Table::new(), LIBRARIES.map(Program::of_tests));
+    let (one, other) = (one.name(), other.name());
+    let run = |options: &[&str]| {
+        let words = [&["prun"], options, &["-n", "1", "--", &*one, ":", "-n", "1", &other]].concat();
+        testing::run(&mut table.rowlock(&words))
+    };
+    run(&[]).expect_exit(2).expect_stderr("is linked to Open MPI, and");
+    run(&["--mpi", "none"]).expect_success();
+}
+
+#[test]
+#[ignore = "needs Open MPI"]
+fn without_libpmix_several_ranks_of_open_mpi_are_refused_or_warned_of() {
+    let (table, program) = (Table::new(), Program::of_tests(&OPEN_MPI));
+    let name = program.name();
+    let run = |options: &[&str], command: &[&str]| {
+        testing::run(
+            prun(&table, &[&["-n", "2"], options].concat(), command).env("ROWLOCK_PMIX", "/nowhere/libpmix.so"),
+        )
+    };
+    let cause = "there is no libpmix, by which programs of Open MPI start: install `libpmix2`";
+    let refused = run(&[], &[&name]).expect_exit(1);
+    refused.expect_stderr(&format!("error: {cause}"));
+    refused.expect_stderr("; with `--mpi none`, each rank of Open MPI is alone");
+    run(&["--mpi", "pmix"], &[&name]).expect_exit(1).expect_stderr(&format!("error: {cause}"));
+    run(&[], &["nice", &name]).expect_success().expect_stderr(cause);
+    assert_eq!(run(&[], &["nice", "true"]).expect_success().stderr, "");
+    assert_eq!(run(&["--mpi", "none"], &[&name]).expect_success().stderr, "");
 }
 
 #[test]

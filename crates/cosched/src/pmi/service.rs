@@ -182,7 +182,7 @@ impl Connection {
             if self.read.starts_with(b"mcmd=") { (LAST_OF_MANY, LONGEST_SPAWN) } else { (b"\n", LONGEST_LINE) };
         let end = self.read.windows(last.len()).position(|piece| piece == last);
         if end.unwrap_or(self.read.len()) >= longest {
-            return Err(Malformed::TooLong);
+            return Err(Malformed::TooLong(longest));
         }
         Ok(end.map(|end| {
             let mut line: Vec<u8> = self.read.drain(..end + last.len()).take(end).collect();

@@ -121,7 +121,7 @@ fn a_line_that_is_no_call_or_does_not_end_fails_the_job() {
         for (script, cause) in [
             ("echo 'cmd=dance' >&$PMI_FD; sleep 1000", "rank 1 has written the unknown command `dance`"),
             (&long, "rank 1 has written a line of more than 4096 bytes"),
-            ("echo mcmd=spawn >&$PMI_FD; yes >&$PMI_FD", "rank 1 has written a line of more than 4096 bytes"),
+            ("echo mcmd=spawn >&$PMI_FD; yes >&$PMI_FD", "rank 1 has written a line of more than 1048576 bytes"),
             ("init; init; sleep 1000", "rank 1 has called `init` twice"),
         ] {
             let ended = run(&["init; barrier; sleep 1000", script]);

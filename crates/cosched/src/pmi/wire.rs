@@ -116,8 +116,8 @@ impl Refused {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The line does not end.
-    #[error("a line of more than {LONGEST_LINE} bytes")]
-    TooLong,
+    #[error("a line of more than {0} bytes")]
+    TooLong(usize),
     /// The line is not text.
     #[error("a line that is not text")]
     NotText,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pmix::{Event, Job, Library, Server};
+use pmix::{Event, Job, Library, LoadError, Server, ServerError};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 use sys::process::own_program;
@@ -39,23 +39,26 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     let (mut input, output) = (BufReader::new(io::stdin().lock()), Arc::new(output));
     let server = match start(&mut input, &output) {
         Ok(server) => server,
-        Err(why) => {
-            output.say(&Report::Failed(why));
+        Err(report) => {
+            output.say(&report);
             return Some(ExitCode::FAILURE);
         }
     };
-    // Nothing comes any more.
-    let _ = io::copy(&mut input, &mut io::sink());
+    let ended = input.split(b'\n').map_while(Result::ok);
+    ended.filter_map(|line| protocol::parse(&line).ok()).for_each(|rank| server.note_ended(rank));
     drop(server);
     Some(ExitCode::SUCCESS)
 }
 
 /// Reads the order, and starts the server.
-fn start(input: &mut impl BufRead, output: &Arc<Output>) -> Result<Server, String> {
+fn start(input: &mut impl BufRead, output: &Arc<Output>) -> Result<Server, Report> {
     let mut line = Vec::new();
-    input.take(LONGEST_ORDER).read_until(b'\n', &mut line).map_err(|why| why.to_string())?;
-    let order: Order = protocol::parse(&line).map_err(|why| format!("the PMIx server got no order: {why}"))?;
-    let library = Library::load().map_err(|why| why.to_string())?;
+    let read = input.take(LONGEST_ORDER).read_until(b'\n', &mut line).and_then(|_| protocol::parse(&line));
+    let order: Order = read.map_err(|why| Report::Failed(format!("the PMIx server got no order: {why}")))?;
+    let library = Library::load().map_err(|why| match why {
+        LoadError::NotFound(_) => Report::NoLibrary(why.to_string()),
+        why => Report::Failed(why.to_string()),
+    })?;
     let job = Job { name: &order.name, applications: &order.applications, folder: Path::new(&order.folder) };
     let (novel, events) = (Mutex::new(Novel::default()), Arc::clone(output));
     let tell = move |event| {
@@ -63,9 +66,10 @@ fn start(input: &mut impl BufRead, output: &Arc<Output>) -> Result<Server, Strin
             events.say(&Report::Event(event));
         }
     };
-    let server = Server::start(library, job, tell).map_err(|why| why.to_string())?;
+    let failed = |why: ServerError| Report::Failed(why.to_string());
+    let server = Server::start(library, job, tell).map_err(failed)?;
     let variables = (0..).zip(&order.applications).map(|(rank, _)| server.variables(rank));
-    let variables = variables.collect::<Result<_, _>>().map_err(|why| why.to_string())?;
+    let variables = variables.collect::<Result<_, _>>().map_err(failed)?;
     output.say(&Report::Ready(variables));
     Ok(server)
 }
@@ -80,7 +84,7 @@ impl Novel {
     fn is_novel(&mut self, event: &Event) -> bool {
         match event {
             Event::Refused { call, .. } => self.refused.insert(*call),
-            Event::Abort { .. } | Event::Lost { .. } => true,
+            Event::Abort { .. } | Event::Missing { .. } | Event::Lost { .. } => true,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The messages of a job and its server, as lines of JSON: the job gives one order, the server
-//! makes reports.
+//! The messages of a job and its server, as lines of JSON: the job gives one order, and then the
+//! number of each rank that has ended. The server makes reports.
 
 use std::ffi::OsString;
 use std::io;
@@ -33,6 +33,8 @@ pub(super) enum Report {
     Ready(Vec<Variables>),
     /// Or it does not serve, and this is why.
     Failed(String),
+    /// Or there is no library, and this says which one is needed.
+    NoLibrary(String),
     /// Then all that happens.
     Event(Event),
 }

@@ -14,6 +14,8 @@ fn a_message_is_one_line_from_which_it_is_read_again() {
         Report::Failed("no\nlibrary".to_owned()),
         Report::Event(Event::Abort { rank: 3, code: -1, message: "it\nfailed".to_owned() }),
         Report::Event(Event::Refused { rank: 0, call: Call::Spawn }),
+        Report::NoLibrary("there is none".to_owned()),
+        Report::Event(Event::Missing { rank: 1, waiting: 0 }),
         Report::Event(Event::Lost { rank: 7 }),
     ];
     let lines = reports.iter().map(line).chain([line(&order)]);

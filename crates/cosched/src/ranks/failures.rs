@@ -32,6 +32,12 @@ impl Failure {
         Failure { rank, code: code as u8, cause, is_of_end: false }
     }
 
+    /// The rank has ended without a call of `MPI_Init`, in which another one waits for it.
+    pub fn missing(rank: u32, waiting: u32) -> Failure {
+        let cause = format!("rank {waiting} waits in MPI_Init for rank {rank}, which has ended without it");
+        Failure { rank, code: 1, cause, is_of_end: true }
+    }
+
     /// The rank has ended without a call of `MPI_Finalize`.
     pub fn not_finalized(rank: u32) -> Failure {
         let cause = format!("rank {rank} has ended without MPI_Finalize");
@@ -47,10 +53,11 @@ pub struct Reporter {
 }
 
 /// The failures that are reported.
-#[derive(Debug)]
 pub struct Failures {
     reports: Receiver<Failure>,
     received: Vec<Failure>,
+    /// Told of each rank that ends.
+    note_end: Option<Box<dyn FnMut(u32) + Send>>,
     /// It is closed when all ranks have ended.
     are_running: Option<PipeWriter>,
 }
@@ -58,7 +65,7 @@ pub struct Failures {
 impl Failures {
     /// No failures, and no reporter.
     pub fn none() -> Failures {
-        Failures { reports: channel().1, received: Vec::new(), are_running: None }
+        Failures { reports: channel().1, received: Vec::new(), note_end: None, are_running: None }
     }
 
     /// The failures of one reporter, and of those that are cloned from it.
@@ -67,8 +74,20 @@ impl Failures {
     /// If there is no descriptor left.
     pub fn reported() -> io::Result<(Reporter, Failures)> {
         let ((sender, reports), (end, are_running)) = (channel(), pipe()?);
-        let failures = Failures { reports, received: Vec::new(), are_running: Some(are_running) };
+        let failures = Failures { reports, received: Vec::new(), note_end: None, are_running: Some(are_running) };
         Ok((Reporter { reports: Some(sender), end }, failures))
+    }
+
+    /// Lets a function know of each rank that ends. It must not block.
+    pub fn tell_ends(&mut self, note_end: impl FnMut(u32) + Send + 'static) {
+        self.note_end = Some(Box::new(note_end));
+    }
+
+    /// Notes that a rank has ended.
+    pub(super) fn note_end(&mut self, rank: u32) {
+        if let Some(note_end) = &mut self.note_end {
+            note_end(rank);
+        }
     }
 
     /// Receives reports. Returns whether these were the last ones.
@@ -83,6 +102,7 @@ impl Failures {
 
     /// Tells the reporters that all ranks have ended.
     pub(super) fn end(&mut self) {
+        self.note_end = None;
         self.are_running = None;
     }
 

@@ -124,7 +124,7 @@ impl Ranks {
         loop {
             // In this order: a report about a rank that has ended is not missed.
             let have_reported = failures.receive();
-            let failed = self.reap()?;
+            let failed = self.reap(&mut failures)?;
             let failed = failed.or_else(|| Some(failures.first(None, |rank| self.has_succeeded(rank))?.rank));
             if let Some(failed) = failed.filter(|_| first_failed.is_none() && !is_timed_out) {
                 first_failed = Some(failed);
@@ -172,11 +172,13 @@ impl Ranks {
     }
 
     /// Notes which ranks have ended. Returns the first among them that has failed.
-    fn reap(&mut self) -> io::Result<Option<u32>> {
+    fn reap(&mut self, failures: &mut Failures) -> io::Result<Option<u32>> {
         let mut failed = None;
         for (number, rank) in (0..).zip(&mut self.ranks).filter(|(_, rank)| rank.ended.is_none()) {
             rank.ended = rank.process.process().try_wait()?;
-            if rank.ended.is_some_and(|status| !status.success()) {
+            let Some(status) = rank.ended else { continue };
+            failures.note_end(number);
+            if !status.success() {
                 failed.get_or_insert(number);
             }
         }

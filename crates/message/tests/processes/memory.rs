@@ -68,7 +68,7 @@ fn environments() {
     assert!(matches!(join(Waiting::default()), Err(JoinError::Environment { variable: environment::RANK, .. })));
     for ranks in [0, 257] {
         let why = memory::create(ranks).unwrap_err().to_string();
-        assert_eq!(why, format!("a job has 1 to 256 ranks, not {ranks}"));
+        assert_eq!(why, format!("only jobs of 1 to 256 ranks can exchange messages: this one has {ranks}"));
     }
 }
 

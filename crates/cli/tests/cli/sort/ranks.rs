@@ -105,7 +105,7 @@ fn sorts_that_ranks_cannot_do_are_refused_with_one_message() {
     }
     for ranks in ["0", "257", "two"] {
         let done = place.rowlock(&["--ranks", ranks, "in", "out", "--record", "20"]).expect_exit(2);
-        expect_unchanged(&place, &done, "--ranks <N>");
+        expect_unchanged(&place, &done, "'--ranks <N>': write a whole number from 1 to 256");
     }
     // Also if each rank finds that out.
     for (arguments, message) in [
