@@ -16,12 +16,14 @@ impl MpiLibrary {
     /// The one among these names of libraries.
     pub(crate) fn among(libraries: &[String]) -> MpiLibrary {
         let is_mpi = |name: &&String| name.starts_with("libmpi") && name.contains(".so");
-        let mut found = libraries.iter().filter(is_mpi).peekable();
-        match found.peek() {
-            None => MpiLibrary::Unknown,
-            // The number of its versions 3 to 5, for all languages.
-            Some(_) if found.any(|name| name.contains(".so.40")) => MpiLibrary::OpenMpi,
-            Some(_) => MpiLibrary::Other,
+        let mut found = libraries.iter().filter(is_mpi);
+        // The number of its versions 3 to 5, for all languages.
+        if found.clone().any(|name| name.contains(".so.40")) {
+            MpiLibrary::OpenMpi
+        } else if found.next().is_some() {
+            MpiLibrary::Other
+        } else {
+            MpiLibrary::Unknown
         }
     }
 }

@@ -284,8 +284,7 @@ fn without_libpmix_several_ranks_of_open_mpi_are_refused_or_warned_of() {
         )
     };
     let cause = "there is no libpmix, by which programs of Open MPI start: install `libpmix2`";
-    let refused = run(&[], &[&name]).expect_exit(1);
-    refused.expect_stderr(&format!("error: {cause}"));
+    let refused = run(&[], &[&name]).expect_exit(1).expect_stderr(&format!("error: {cause}"));
     refused.expect_stderr("; with `--mpi none`, each rank of Open MPI is alone");
     run(&["--mpi", "pmix"], &[&name]).expect_exit(1).expect_stderr(&format!("error: {cause}"));
     run(&[], &["nice", &name]).expect_success().expect_stderr(cause);

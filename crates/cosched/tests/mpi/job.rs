@@ -50,7 +50,7 @@ pub(crate) fn run_if_asked() {
                 println!("{event:?}");
                 match event {
                     Event::Abort { code, .. } => asked_for.store(code, SeqCst),
-                    Event::Lost { .. } => {}
+                    Event::Lost { .. } | Event::Missing { .. } => {}
                     Event::Refused { .. } => continue,
                 }
                 is_over.store(true, SeqCst);
