@@ -6,6 +6,7 @@ mod collective;
 mod errors;
 mod mixed;
 mod point_to_point;
+mod switcher;
 mod traffic;
 mod turns;
 mod window;

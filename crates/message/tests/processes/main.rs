@@ -8,6 +8,9 @@ mod killed;
 mod memory;
 mod named;
 mod rank;
+mod stopped;
+#[path = "../message/switcher.rs"]
+mod switcher;
 #[path = "../message/traffic.rs"]
 mod traffic;
 
@@ -23,7 +26,7 @@ fn main() {
         trial("messages_of_processes_arrive", messages),
         trial("messages_arrive_where_no_process_may_read_the_memory_of_another", unreadable),
     ];
-    let trials = [messages, forked::trials(), killed::trials(), memory::trials(), named::trials()];
+    let trials = [messages, forked::trials(), killed::trials(), memory::trials(), named::trials(), stopped::trials()];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit();
 }
 
@@ -34,8 +37,11 @@ fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
     })
 }
 
+/// By a rule, from a seed, so many messages.
+const EXCHANGE: &str = "exchange adaptive 1 2000";
+
 fn messages() {
-    let (_memory, ranks) = rank::start(traffic::RANKS, |_| "exchange".to_owned());
+    let (_memory, ranks) = rank::start(traffic::RANKS, |_| EXCHANGE.to_owned());
     ranks.into_iter().for_each(rank::Rank::expect_success);
 }
 
@@ -43,6 +49,6 @@ fn unreadable() {
     let file = rowlock_message::memory::create(traffic::RANKS).unwrap();
     // The ranks take each other for processes of another PID namespace, which they cannot name.
     file.file().write_all_at(&u64::MAX.to_ne_bytes(), 4 * 8).unwrap();
-    let (_memory, ranks) = rank::start_in(file, traffic::RANKS, |_| "exchange".to_owned());
+    let (_memory, ranks) = rank::start_in(file, traffic::RANKS, &[], |_| EXCHANGE.to_owned());
     ranks.into_iter().for_each(rank::Rank::expect_success);
 }

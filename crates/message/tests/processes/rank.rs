@@ -4,6 +4,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use rowlock_message::{Communicator, Error, Source, Tag, environment, memory};
+use sys::process::{RequestsToEnd, end_with_this_thread};
 use sys::unnamed::UnnamedFile;
 use testing::Child;
 use wait::Waiting;
@@ -25,6 +26,8 @@ impl Rank {
     fn start(part: &str, environment: &[(&str, String)]) -> Rank {
         let mut command = testing::command(std::env::current_exe().unwrap());
         command.env(PART, part).envs(environment.iter().map(|(name, value)| (name, value)));
+        // Not even one that is stopped outlives its test.
+        end_with_this_thread(&mut command, RequestsToEnd::Inherit);
         Rank(Child::start_piped(&mut command))
     }
 
@@ -45,6 +48,11 @@ impl Rank {
         self.0.write_line(line);
     }
 
+    /// Waits until it has ended or its time is up.
+    pub(crate) fn wait_until_ended(&self) -> bool {
+        self.0.wait_until_ended()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.0.process().kill().unwrap();
         self.0.process().wait().unwrap();
@@ -58,18 +66,23 @@ impl Rank {
 
 /// Starts a job as `prun` does. Each rank does what `part` says.
 pub(crate) fn start(ranks: u32, part: impl Fn(u32) -> String) -> (UnnamedFile, Vec<Rank>) {
-    start_in(memory::create(ranks).unwrap(), ranks, part)
+    start_in(memory::create(ranks).unwrap(), ranks, &[], part)
 }
 
-/// As [`start`], in this memory.
-pub(crate) fn start_in(file: UnnamedFile, ranks: u32, part: impl Fn(u32) -> String) -> (UnnamedFile, Vec<Rank>) {
+/// As [`start`], in this memory and with more variables.
+pub(crate) fn start_in(
+    file: UnnamedFile,
+    ranks: u32,
+    variables: &[(&str, String)],
+    part: impl Fn(u32) -> String,
+) -> (UnnamedFile, Vec<Rank>) {
     let start = |rank: u32| {
-        let variables = [
+        let job = [
             (environment::RANK, rank.to_string()),
             (environment::RANKS, ranks.to_string()),
             (environment::MESSAGES, file.path().to_str().unwrap().to_owned()),
         ];
-        Rank::start(&part(rank), &variables)
+        Rank::start(&part(rank), &[&job, variables].concat())
     };
     let ranks = (0..ranks).map(start).collect();
     (file, ranks)
@@ -100,6 +113,10 @@ pub(crate) fn run(part: &str) {
                 Err(why) => say(&why.to_string()),
             }
         }
+        ["exchange", rule, seed, messages] => {
+            let world = rowlock_message::join(Waiting::by(rule.parse().unwrap())).unwrap();
+            traffic::exchange(&world, seed.parse().unwrap(), messages.parse().unwrap());
+        }
         [part] => act(&rowlock_message::join(waiting_of(part)).unwrap(), part),
         _ => panic!("{part}"),
     }
@@ -115,7 +132,6 @@ fn act(world: &Communicator, part: &str) {
     let (rank, ranks) = (world.rank(), world.ranks());
     let mut value = [0_u8];
     let result = match part {
-        "exchange" => return traffic::exchange(world, 1, 2_000),
         "fork" => return forked::fork(world),
         "fork-and-sleep" => return forked::fork_and_sleep(),
         // Ranks that go on until another one has died.
