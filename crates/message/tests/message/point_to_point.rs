@@ -38,12 +38,13 @@ fn a_call_that_waits_is_counted_by_every_rule() {
     for entry in WAITING {
         let world = rowlock_message::threads(2, Waiting::by(entry.example)).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| world[1].receive(0, 0, &mut [0_u8]).unwrap());
+            let receiver = scope.spawn(|| world[1].receive(0, 0, &mut [0_u8]).unwrap());
             // It has no message until it waits.
             while world[1].statistics().waits == 0 {
                 std::thread::yield_now();
             }
             world[0].send(1, 0, &[1_u8]).unwrap();
+            receiver.join().unwrap();
         });
         let waits: Vec<u64> = world.iter().map(|world| world.statistics().waits).collect();
         assert_eq!(waits, [0, 1], "{}", entry.form);
