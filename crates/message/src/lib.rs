@@ -36,6 +36,7 @@ mod sync;
 mod transport;
 #[cfg(not(loom))]
 mod window;
+mod writers;
 
 #[cfg(not(loom))]
 pub use {

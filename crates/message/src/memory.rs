@@ -20,7 +20,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{FallocateFlags, FileType};
 use rustix::io::{Errno, retry_on_intr};
@@ -32,6 +32,7 @@ use wait::process_slot::{Claimant, ProcessSlot};
 use crate::bell::Bell;
 use crate::error::JoinError;
 use crate::ring::{self, Reader, Writer};
+use crate::writers::Writers;
 
 /// The most ranks of a job.
 pub const MOST_RANKS: u32 = 256;
@@ -295,14 +296,14 @@ impl Memory {
     /// The writer's end of a ring, and tells the reader that the ring is used. To be called once.
     pub(crate) fn writer(&self, from: u32, to: u32) -> io::Result<Writer<RingWords>> {
         let writer = Writer::new(self.ring(from, to)?, self.layout.lines);
-        self.slots[to as usize].words[slot::WRITERS + from as usize / 64].fetch_or(1 << (from % 64), Release);
+        self.writers(to).add(from);
         Ok(writer)
     }
 
-    /// Which of 64 ranks have written to this one, as bits.
+    /// The ranks that write to this one.
     #[inline]
-    pub(crate) fn writers(&self, to: u32, word: usize) -> u64 {
-        self.slots[to as usize].words[slot::WRITERS + word].load(Acquire)
+    pub(crate) fn writers(&self, to: u32) -> Writers<'_> {
+        Writers::new(&self.slots[to as usize].words[slot::WRITERS..])
     }
 
     /// The reader's end of a ring. To be called once.

@@ -75,7 +75,7 @@ impl Transport {
     #[inline]
     pub(crate) fn writers(&self, rank: u32, word: usize) -> u64 {
         match self {
-            Transport::Memory(memory, _) => memory.writers(rank, word),
+            Transport::Memory(memory, _) => memory.writers(rank).word(word),
             #[cfg(feature = "mpi")]
             Transport::Mpi(job) => job.writers(word),
         }

@@ -6,6 +6,11 @@
 //! put before and acquire what is got after.
 //!
 //! The files exist as long as a rank has them mapped, also if their owner has died.
+//!
+//! Ranks register memory, and tell each other where it is, by messages only. A rank that drops its
+//! window removes its own mappings and no words: others get from theirs what was put last, and the
+//! mappings of a window cannot be removed while a call uses it. So this has no lock-free protocol
+//! of its own. The one by which a sender takes its memory back from a receiver is in `ring`.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -34,6 +34,16 @@ mod world {
     use rustix::time::{ClockId, clock_gettime};
     use sys::futex::FutexWord;
     pub(crate) use sys::futex::Scope;
+    pub(crate) use sys::shared_memory::ReadOnlyWords;
+    use sys::shared_memory::{Mapping, View};
+
+    /// Words that other processes read.
+    pub(crate) type WrittenWords = View<[AtomicU64]>;
+
+    /// The first words of a mapping. `None` if it is shorter.
+    pub(crate) fn written_words(mapping: &Arc<Mapping>, count: usize) -> Option<WrittenWords> {
+        mapping.slice(0, count)
+    }
 
     /// The number of processor pauses of a spinning thread between two clock readings. It polls
     /// after each pause or after a few. A pause with its poll takes 10 to 50 ns and a reading about
@@ -119,8 +129,11 @@ mod world {
 #[cfg(loom)]
 mod world {
     use std::cell::Cell;
+    use std::fs::File;
+    use std::io;
     use std::sync::PoisonError;
     use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
 
     use loom::sync::{Condvar, Mutex};
     pub(crate) use loom::{
@@ -131,6 +144,7 @@ mod world {
     };
     use policy::{CpuId, Instant};
     pub(crate) use sys::futex::Scope;
+    use sys::shared_memory::Mapping;
 
     pub(crate) const POLLS: u32 = 1;
 
@@ -237,11 +251,37 @@ mod world {
         static ref BUCKET: Bucket = Bucket::new();
     }
 
-    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, deadline: Option<Instant>, _: Scope) {
+    pub(crate) fn sleep_on(word: &impl FutexWord, expected: u32, deadline: Option<Instant>, _: Scope) {
         BUCKET.sleep_if(|| word.value() == expected, deadline);
     }
 
-    pub(crate) fn wake_on(_: &AtomicU32, count: u32, _: Scope) {
+    pub(crate) fn wake_on(_: &impl FutexWord, count: u32, _: Scope) {
         BUCKET.wake(count);
+    }
+
+    /// Words that other processes read: of a model, which maps no files.
+    pub(crate) type WrittenWords = Arc<Vec<AtomicU64>>;
+
+    pub(crate) fn written_words(_: &std::sync::Arc<Mapping>, _: usize) -> Option<WrittenWords> {
+        None
+    }
+
+    /// The same words as their readers see them.
+    #[derive(Debug)]
+    pub(crate) struct ReadOnlyWords<const COUNT: usize>(pub(crate) WrittenWords);
+
+    impl<const COUNT: usize> ReadOnlyWords<COUNT> {
+        pub(crate) fn new(_: File) -> io::Result<ReadOnlyWords<COUNT>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(crate) fn load(&self, place: usize) -> u64 {
+            self.0[place].load(Relaxed)
+        }
+
+        pub(crate) fn wait(&self, place: usize, expected: u32, deadline: Duration) {
+            let deadline = Instant::from_nanos(deadline.as_nanos() as u64);
+            sleep_on(&self.0[place], expected, Some(deadline), Scope::Shared);
+        }
     }
 }

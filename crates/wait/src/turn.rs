@@ -10,7 +10,7 @@
 //! The second is the turn: in its two lowest bits 0 for no turns, 1 for *ours* and 2 for *others'*,
 //! and in the rest the time of the next boundary on `CLOCK_MONOTONIC`, in nanoseconds. So a turn is
 //! read by one load, and never torn. Threads that nothing else wakes sleep on that word. A switcher
-//! wakes them when others' turn is over.
+//! wakes them when others' turn is over; `turn/model.rs` checks with loom that it misses none.
 //!
 //! # No thread waits for a turn that does not come
 //!
@@ -24,7 +24,6 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -32,10 +31,9 @@ use std::time::Duration;
 pub use policy::waiting::Turn;
 use policy::{Instant, Span};
 use sys::files;
-use sys::futex::{self, Scope};
-use sys::shared_memory::{Mapping, ReadOnlyWords, View};
+use sys::shared_memory::Mapping;
 
-use crate::sync;
+use crate::sync::{self, ReadOnlyWords, Scope, WrittenWords};
 
 /// The variable with the path of the page.
 pub const VARIABLE: &str = "ROWLOCK_TURN";
@@ -53,12 +51,12 @@ const RETRY: Span = Span::from_millis(1);
 
 /// The page of a job, as switchers write it.
 #[derive(Debug)]
-pub struct WrittenPage(View<[AtomicU64]>);
+pub struct WrittenPage(WrittenWords);
 
 impl WrittenPage {
     /// The page in a file of [`LENGTH`] bytes. `None` if it is shorter.
     pub fn new(mapping: &Arc<Mapping>) -> Option<WrittenPage> {
-        Some(WrittenPage(mapping.slice(0, WORDS)?))
+        Some(WrittenPage(sync::written_words(mapping, WORDS)?))
     }
 
     /// Sets the length of slices, before the ranks start.
@@ -71,7 +69,7 @@ impl WrittenPage {
         let is_over = !turn.is_others();
         let before = self.0[TURN].swap(encode(turn), SeqCst);
         if is_over && before & STATE == OTHERS {
-            futex::wake(&self.0[TURN], u32::MAX, Scope::Shared);
+            sync::wake_on(&self.0[TURN], u32::MAX, Scope::Shared);
         }
     }
 }
@@ -195,6 +193,9 @@ fn decode(word: u64, slice: Span, now: Instant) -> Turn {
         _ => Turn::NoTurns,
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;
 
 #[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]

@@ -1,4 +1,4 @@
-//! Loom models of a ring and the bells of both ranks: wrap, sleep, and the end.
+//! Loom models of a ring and the bells of both ranks: the beginning, wrap, sleep, and the end.
 //!
 //! `.ci/models rowlock-message::` runs them.
 
@@ -8,12 +8,14 @@ use loom::thread;
 use super::*;
 use crate::bell::Bell;
 use crate::record::Kind;
+use crate::writers::Writers;
 
-/// A ring of the smallest size, the bells of its writer and its reader, and a word that tells that
-/// the writer has left.
+/// A ring of the smallest size, the bells of its writer and its reader, a word that tells that
+/// there is a writer, and one that tells that it has left.
 struct Memory {
     words: [AtomicU64; words(4)],
     bells: [[AtomicU64; 2]; 2],
+    writers: [AtomicU64; 1],
     left: AtomicU64,
 }
 
@@ -33,14 +35,16 @@ fn memory() -> Arc<Memory> {
     Arc::new(Memory {
         words: std::array::from_fn(zero),
         bells: [(); 2].map(|()| std::array::from_fn(zero)),
+        writers: std::array::from_fn(zero),
         left: AtomicU64::new(0),
     })
 }
 
-/// Writes records of these lengths, in bytes, with their numbers, and leaves.
+/// Becomes a writer, writes records of these lengths, in bytes, with their numbers, and leaves.
 fn write(memory: &Arc<Memory>, lengths: &[usize]) {
     let [own, other] = [0, 1].map(|bell| Bell::new(&memory.bells[bell]));
     let mut writer = Writer::new(Share(memory.clone()), 4);
+    Writers::new(&memory.writers).add(0);
     for (number, &length) in (1..).zip(lengths) {
         let header = Header { kind: Kind::Whole, context: 0, word: number, length };
         // Bytes that would be a header, if they were taken for one.
@@ -66,11 +70,17 @@ fn read(memory: &Arc<Memory>) -> Vec<u64> {
     let [other, own] = [0, 1].map(|bell| Bell::new(&memory.bells[bell]));
     let mut reader = Reader::new(Share(memory.clone()), 4);
     let mut numbers = Vec::new();
+    let mut has_writer = false;
+    // As in `engine.rs`: only if there is a writer, which is not asked again then.
+    let mut next = |reader: &Reader<Share>| {
+        has_writer = has_writer || Writers::new(&memory.writers).word(0) != 0;
+        if has_writer { reader.next().unwrap() } else { None }
+    };
     loop {
         // As in `endpoint.rs`: whether the writer has left, and only then whether there is a
         // record.
         let has_left = memory.left.load(Acquire) != 0;
-        match reader.next().unwrap() {
+        match next(&reader) {
             Some(header) => {
                 let mut payload = vec![0; header.length];
                 reader.copy(&header, &mut payload);
@@ -81,7 +91,7 @@ fn read(memory: &Arc<Memory>) -> Vec<u64> {
                 numbers.push(header.word);
             }
             None if has_left => return numbers,
-            None => own.sleep(None, || reader.next().unwrap().is_some() || memory.left.load(Acquire) != 0),
+            None => own.sleep(None, || next(&reader).is_some() || memory.left.load(Acquire) != 0),
         }
     }
 }
