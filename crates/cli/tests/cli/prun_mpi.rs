@@ -206,7 +206,7 @@ fn calls_that_are_refused_return_an_error_of_the_library() {
     for library in LIBRARIES {
         let output = run(2, &Program::of_tests(library), &["more"]).expect_success();
         assert_eq!(output.stdout, "spawned 0 published 0 found 0\n", "{library:?}");
-        let times = output.stderr.matches("MPI_Publish_name").count();
+        let times = output.stderr.matches("rowlock: MPI_Publish_name").count();
         assert_eq!(times, 1, "{library:?}: {}", output.stderr);
         assert!(output.stderr.contains("was refused: a job neither publishes names nor connects with others"));
     }
