@@ -18,6 +18,9 @@ use crate::obstacle::Obstacle;
 use crate::program::{self, Program};
 use crate::run::RunError;
 
+/// A wrapper names its program among so many arguments.
+const MOST_WORDS: usize = 16;
+
 /// The loader's list of libraries to preload.
 const PRELOAD: &str = "LD_PRELOAD";
 
@@ -60,14 +63,25 @@ impl Launch {
         Some((path, obstacle.as_ref()?))
     }
 
-    /// The library of MPI that the program uses, as far as its file tells.
+    /// The library of MPI that the program uses, as far as its file tells. Unknown also if an
+    /// argument is a program that may use one, as in `nice PROGRAM`.
     pub fn mpi(&self) -> MpiLibrary {
-        self.program.as_ref().map_or(MpiLibrary::Unknown, |program| program::mpi(&program.path))
+        match self.program.as_ref().map(|program| program::mpi(&program.path)) {
+            Some(MpiLibrary::None) if self.mpi_of_arguments().any(|library| library != MpiLibrary::None) => {
+                MpiLibrary::Unknown
+            }
+            library => library.unwrap_or(MpiLibrary::None),
+        }
     }
 
-    /// Whether an argument is the path of a program that is linked to Open MPI, as in `nice PROGRAM`.
+    /// Whether an argument is a program that is linked to Open MPI.
     pub fn names_open_mpi(&self) -> bool {
-        self.invocation.arguments().iter().any(|word| program::mpi(Path::new(word)) == MpiLibrary::OpenMpi)
+        self.mpi_of_arguments().any(|library| library == MpiLibrary::OpenMpi)
+    }
+
+    /// The libraries of MPI of the programs among the first arguments.
+    fn mpi_of_arguments(&self) -> impl Iterator<Item = MpiLibrary> {
+        self.invocation.arguments().iter().take(MOST_WORDS).filter_map(|word| program::mpi_of_command(word))
     }
 
     /// The command as the user has named it.

@@ -53,12 +53,15 @@ pub(crate) fn elf(command: &OsStr) -> Option<PathBuf> {
     resolve(command, env::var_os("PATH").as_deref()).filter(|file| beginning(file).starts_with(ELF))
 }
 
-/// The library of MPI to which a file is linked.
-pub(crate) fn mpi(file: &Path) -> MpiLibrary {
-    // To open a pipe would wait for its writer.
-    let is_file = file.metadata().is_ok_and(|about| about.is_file());
-    let opened = File::open(file).ok().filter(|_| is_file);
-    MpiLibrary::among(&opened.map_or_else(Vec::new, elf::libraries))
+/// The library of MPI that a program uses.
+pub(crate) fn mpi(program: &Path) -> MpiLibrary {
+    let libraries = File::open(program).map_or_else(|_| Vec::new(), elf::libraries);
+    MpiLibrary::among(&libraries, program.file_name().unwrap_or_default())
+}
+
+/// The library of MPI that a command uses. `None` if there is no such command.
+pub(crate) fn mpi_of_command(command: &OsStr) -> Option<MpiLibrary> {
+    Some(mpi(&inspect(command)?.path))
 }
 
 /// A missing file that an existing command needs: the interpreter of a script, or the loader of a
