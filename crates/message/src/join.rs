@@ -24,6 +24,9 @@ pub mod environment {
     pub const RANKS: &str = "ROWLOCK_RANKS";
     /// The path of the shared memory, as [`memory::create`](crate::memory::create) gives it.
     pub const MESSAGES: &str = "ROWLOCK_MESSAGES";
+    /// The number of CPUs that the ranks have together. Each may be bound to one of them. If the
+    /// variable is not set, or is no number above zero, a rank counts those that it may use itself.
+    pub const CPUS: &str = "ROWLOCK_CPUS";
 
     /// The variables of a rank, for launchers. Without `memory` it cannot join.
     pub fn of_rank(rank: u32, ranks: u32, memory: Option<&Path>) -> impl Iterator<Item = (&'static str, OsString)> {
@@ -70,7 +73,8 @@ pub fn join(waiting: Waiting) -> Result<Communicator, JoinError> {
     if memory.ranks() != ranks {
         return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.ranks() });
     }
-    world(Arc::new(memory), rank, waiting)
+    let cpus = std::env::var(environment::CPUS).ok().and_then(|cpus| cpus.parse().ok()).filter(|&cpus| cpus > 0);
+    world(Arc::new(memory), rank, cpus.map_or(waiting, |cpus| waiting.or_cpus(cpus)))
 }
 
 fn world(memory: Arc<Memory>, rank: u32, waiting: Waiting) -> Result<Communicator, JoinError> {

@@ -46,6 +46,11 @@ impl Waiting {
         Waiting { cpus: Some(cpus), ..self }
     }
 
+    /// Assumes this number of CPUs, unless one is assumed already.
+    pub const fn or_cpus(self, cpus: u32) -> Waiting {
+        if self.cpus.is_some() { self } else { self.with_cpus(cpus) }
+    }
+
     /// Disables migrations, which the adaptive rule may do for a while if other programs keep the
     /// CPUs busy. For programs that read the affinity of their threads, which is one CPU meanwhile.
     pub const fn without_moves(self) -> Waiting {

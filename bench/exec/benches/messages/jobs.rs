@@ -25,6 +25,8 @@ pub(crate) const LOWERED: [Arm; 4] =
 pub(crate) struct Jobs<'a> {
     pub(crate) rowlock: &'a str,
     pub(crate) arguments: &'a Arguments,
+    /// [`speed`](crate::rank::speed).
+    pub(crate) speed: &'a str,
 }
 
 impl Jobs<'_> {
@@ -60,7 +62,7 @@ impl Jobs<'_> {
         let program = std::env::current_exe()?;
         let start = |_| {
             let mut command = Command::new(self.rowlock);
-            command.arg("prun").args(options).args(["-n", "2", "--"]).arg(&program).args([RANK, kind]);
+            command.arg("prun").args(options).args(["-n", "2", "--"]).arg(&program).args([RANK, kind, self.speed]);
             window.add_to(&mut command);
             start(&mut command)
         };

@@ -74,7 +74,8 @@ fn main() -> anyhow::Result<()> {
     let parts = if arguments.parts.is_empty() { Part::value_variants() } else { &arguments.parts };
     let rowlock = arguments.rowlock.clone().map_or_else(build_rowlock, Ok)?;
     println!("{:24} {:>4}  {:10} {:>6}  interval", "what", "jobs", "arm", "median");
-    let jobs = jobs::Jobs { rowlock: &rowlock, arguments: &arguments };
+    let speed = rank::speed().to_string();
+    let jobs = jobs::Jobs { rowlock: &rowlock, arguments: &arguments, speed: &speed };
     for part in parts {
         match part {
             Part::Links => links::measure(arguments.repetitions, arguments.seconds)?,

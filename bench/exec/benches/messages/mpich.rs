@@ -21,7 +21,7 @@ pub(crate) fn measure(rowlock: &str, arguments: &Arguments) -> anyhow::Result<()
     let message = || {
         let window = Window::of(arguments.seconds);
         let mut command = Command::new(rowlock);
-        command.args(["prun", "-n", RANKS, "--"]).arg(std::env::current_exe()?).args([RANK, "around"]);
+        command.args(["prun", "-n", RANKS, "--"]).arg(std::env::current_exe()?).args([RANK, "around", "0"]);
         window.add_to(&mut command);
         anyhow::Ok(number_of(start(&mut command)?)? / window.seconds())
     };

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use message::{Communicator, Source, Waiting, join};
@@ -14,19 +14,31 @@ const GRAIN: Duration = Duration::from_micros(20);
 const HOP: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(2)];
 /// The words of 2000 bytes.
 const WORDS: usize = 250;
-/// A fixed number of iterations stands for a time, so all jobs compute the same.
-const ITERATIONS_A_NANOSECOND: f64 = 0.5;
+/// The iterations of a measurement of their speed.
+const MEASURED: u64 = 1_000_000;
 
 /// A round that no rank has yet.
 const NEVER: u64 = u64::MAX;
 
-/// Runs a rank, given its kind, and the begin and the end of the window. The first one prints how
+/// The iterations of a computation in a nanosecond: the most in several trials. All jobs compute
+/// by the same number, whatever they share their CPUs with.
+pub(crate) fn speed() -> f64 {
+    let trial = |_| {
+        let begun = Instant::now();
+        iterate(MEASURED);
+        MEASURED as f64 / begun.elapsed().as_nanos() as f64
+    };
+    (0..20).map(trial).fold(0.0, f64::max)
+}
+
+/// Runs a rank, given its kind, its [`speed`], and the begin and the end of the window. The first one prints how
 /// many rounds were done in the window.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(2);
     let kind = arguments.next().context("a kind")?;
-    let mut time = || anyhow::Ok(arguments.next().context("a window")?.parse::<f64>()?);
-    let (begin, end) = (time()?, time()?);
+    let mut number = || anyhow::Ok(arguments.next().context("a speed and a window")?.parse::<f64>()?);
+    let (speed, begin, end) = (number()?, number()?, number()?);
+    let compute = |time: Duration| iterate((time.as_nanos() as f64 * speed) as u64);
     let rule = match kind.as_str() {
         "poll" => "50 us",
         "overlap" => "always-block",
@@ -44,7 +56,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
                 last = round + u64::from(world.ranks());
             }
         }
-        last = last.min(talk(&world, &kind, round, last)?);
+        last = last.min(talk(&world, &kind, compute, round, last)?);
         if round >= last {
             break;
         }
@@ -56,7 +68,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// A round. Returns what others say is the last one.
-fn talk(world: &Communicator, kind: &str, round: u64, last: u64) -> anyhow::Result<u64> {
+fn talk(world: &Communicator, kind: &str, compute: impl Fn(Duration), round: u64, last: u64) -> anyhow::Result<u64> {
     let (rank, ranks) = (world.rank(), world.ranks());
     let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
     let mut said = [last];
@@ -105,8 +117,9 @@ fn pass_on(world: &Communicator, content: &mut [u64], work: impl Fn()) -> anyhow
     Ok(())
 }
 
-fn compute(time: Duration) {
-    for iteration in 0..(time.as_nanos() as f64 * ITERATIONS_A_NANOSECOND) as u64 {
+#[inline(never)]
+fn iterate(times: u64) {
+    for iteration in 0..times {
         black_box(iteration);
     }
 }

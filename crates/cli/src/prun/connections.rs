@@ -167,6 +167,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_library_for_messages_reads_the_number_of_cpus_where_it_is_written() {
+        assert_eq!(environment::CPUS, Environment::CPUS);
+    }
+
+    #[test]
     fn variables_of_launchers_are_told_from_those_of_users() {
         for name in ["PMI_FD", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_orte_hnp_uri", "MPI_LOCALNRANKS"] {
             assert!(is_of_launcher(name.as_ref()), "{name}");

@@ -17,6 +17,7 @@ mod traffic;
 use std::os::unix::fs::FileExt;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use rowlock_message::environment;
 
 fn main() {
     if let Some(part) = rank::part() {
@@ -24,6 +25,7 @@ fn main() {
     }
     let messages = vec![
         trial("messages_of_processes_arrive", messages),
+        trial("a_rank_spins_if_the_job_has_a_cpu_for_each_whatever_it_is_bound_to", bound),
         trial("messages_arrive_where_no_process_may_read_the_memory_of_another", unreadable),
     ];
     let trials = [messages, forked::trials(), killed::trials(), memory::trials(), named::trials(), stopped::trials()];
@@ -43,6 +45,16 @@ const EXCHANGE: &str = "exchange adaptive 1 2000";
 fn messages() {
     let (_memory, ranks) = rank::start(traffic::RANKS, |_| EXCHANGE.to_owned());
     ranks.into_iter().for_each(rank::Rank::expect_success);
+}
+
+fn bound() {
+    for (cpus, spins) in [("1", "false"), ("2", "true")] {
+        let file = rowlock_message::memory::create(2).unwrap();
+        let variables = [(environment::CPUS, cpus.to_owned())];
+        let (_memory, mut ranks) = rank::start_in(file, 2, &variables, |_| "bound".to_owned());
+        assert_eq!(ranks[1].read_line(), spins, "{cpus} CPUs");
+        ranks.into_iter().for_each(rank::Rank::expect_success);
+    }
 }
 
 fn unreadable() {

@@ -7,7 +7,7 @@ use rowlock_message::{Communicator, Error, Source, Tag, environment, memory};
 use sys::process::{RequestsToEnd, end_with_this_thread};
 use sys::unnamed::UnnamedFile;
 use testing::Child;
-use wait::Waiting;
+use wait::{Waiting, WaitingRule};
 
 use crate::{forked, traffic};
 
@@ -117,8 +117,19 @@ pub(crate) fn run(part: &str) {
             let world = rowlock_message::join(Waiting::by(rule.parse().unwrap())).unwrap();
             traffic::exchange(&world, seed.parse().unwrap(), messages.parse().unwrap());
         }
+        ["bound"] => bound(),
         [part] => act(&rowlock_message::join(waiting_of(part)).unwrap(), part),
         _ => panic!("{part}"),
+    }
+}
+
+/// Waits on one CPU for a rank that has left. The second one says whether it has spun.
+fn bound() {
+    let _here = sys::cpus::pin(sys::cpus::current()).unwrap();
+    let world = rowlock_message::join(Waiting::by(WaitingRule::OwnerRunning)).unwrap();
+    if world.rank() == 1 {
+        assert_eq!(world.receive(0, 0, &mut [0_u8]), Err(Error::Left { rank: 0 }));
+        say(&(world.statistics().spins > 0).to_string());
     }
 }
 
