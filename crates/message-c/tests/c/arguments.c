@@ -25,7 +25,7 @@ static void joins(void) {
     INVALID(rowlock_message_join_named(no_pointer(), "/dev/shm/no-such-job", 0, 2, NULL));
     INVALID(rowlock_message_threads(no_pointer(), 2, NULL));
     worlds[0] = NULL;
-    FAILS(EINVAL, "not 0", rowlock_message_threads(worlds, 0, NULL));
+    FAILS(EINVAL, "this one has 0", rowlock_message_threads(worlds, 0, NULL));
     FAILS(EINVAL, "-1 ranks", rowlock_message_threads(worlds, -1, NULL));
     INVALID(rowlock_message_threads(worlds, 2, "\xff"));
     CHECK(worlds[0] == NULL);
