@@ -22,7 +22,7 @@ use sys::descriptors::inherit_in;
 
 pub use self::exchange::{Exchange, Step, Violation};
 use self::service::Service;
-pub use self::wire::{Answer, Malformed, Refused, Request};
+pub use self::wire::{Answer, Malformed, Refused, Request, take_line};
 use crate::ranks::Reporter;
 
 /// A server for ranks that are going to start.

@@ -12,7 +12,7 @@ use rustix::net::{SendFlags, send};
 
 use super::exchange::{Exchange, Step, Violation};
 use super::segments;
-use super::wire::{LONGEST_LINE, LONGEST_SPAWN, Malformed, Refused};
+use super::wire::{LONGEST_LINE, Refused, take_line};
 use crate::ranks::{Failure, Reporter};
 
 /// The connection of a rank.
@@ -94,7 +94,7 @@ impl<S: Fn(u32, Refused)> Service<S> {
 
     fn handle_lines(&mut self, rank: u32) {
         while let Some(connection) = self.connections[rank as usize].as_mut().filter(|_| !self.has_failed) {
-            let step = match connection.next_line() {
+            let step = match take_line(&mut connection.read) {
                 Ok(Some(line)) => self.exchange.handle(rank, &line),
                 Ok(None) => return,
                 Err(why) => Err(Violation::Malformed { rank, why }),
@@ -172,22 +172,5 @@ impl Connection {
         let length = self.socket.read(&mut piece)?;
         self.read.extend_from_slice(&piece[..length]);
         Ok(length)
-    }
-
-    /// Takes the next line that is complete, without its newline. Those of a call to spawn become
-    /// one.
-    fn next_line(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
-        const LAST_OF_MANY: &[u8] = b"\nendcmd\n";
-        let (last, longest): (&[u8], _) =
-            if self.read.starts_with(b"mcmd=") { (LAST_OF_MANY, LONGEST_SPAWN) } else { (b"\n", LONGEST_LINE) };
-        let end = self.read.windows(last.len()).position(|piece| piece == last);
-        if end.unwrap_or(self.read.len()) >= longest {
-            return Err(Malformed::TooLong(longest));
-        }
-        Ok(end.map(|end| {
-            let mut line: Vec<u8> = self.read.drain(..end + last.len()).take(end).collect();
-            line.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
-            line
-        }))
     }
 }

@@ -236,6 +236,26 @@ impl fmt::Display for Answer {
     }
 }
 
+/// Takes the next line that is complete from what a rank has written, without its newline. Those of
+/// a call to spawn become one.
+///
+/// # Errors
+/// If it is too long.
+pub fn take_line(written: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Malformed> {
+    const LAST_OF_MANY: &[u8] = b"\nendcmd\n";
+    let (last, longest): (&[u8], _) =
+        if written.starts_with(b"mcmd=") { (LAST_OF_MANY, LONGEST_SPAWN) } else { (b"\n", LONGEST_LINE) };
+    let end = written.windows(last.len()).position(|piece| piece == last);
+    if end.unwrap_or(written.len()) >= longest {
+        return Err(Malformed::TooLong(longest));
+    }
+    Ok(end.map(|end| {
+        let mut line: Vec<u8> = written.drain(..end + last.len()).take(end).collect();
+        line.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+        line
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
