@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use policy::{Instant, Span};
-use rustix::time::{ClockId, clock_gettime};
+use policy::Span;
 use sys::shared_memory::Mapping;
 use sys::unnamed::UnnamedFile;
 use wait::turn::{LENGTH, Turn, WrittenPage};
@@ -32,7 +31,7 @@ impl Switcher {
         let switch = move || {
             let turns = [Turn::OursUntil, Turn::OthersUntil].into_iter().cycle();
             for turn in turns.take_while(|_| !is_over.load(Relaxed)) {
-                page.set(turn(now() + SLICE));
+                page.set(turn(wait::now() + SLICE));
                 thread::sleep(Duration::from_nanos(SLICE.as_nanos()));
             }
         };
@@ -50,9 +49,4 @@ impl Drop for Switcher {
         self.has_ended.store(true, Relaxed);
         self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
     }
-}
-
-fn now() -> Instant {
-    let now = clock_gettime(ClockId::Monotonic);
-    Instant::from_nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
 }
