@@ -2,7 +2,8 @@
 //!
 //! * **Start**: the time to start ranks and to end them, in units of the launcher's.
 //! * **Copies**: the time in which several jobs of two ranks end that pass a message around, in
-//!   units of as many jobs one after another by the same command.
+//!   units of as many jobs one after another by the same command. Jobs that take longer than ten
+//!   times that are ended, and count as ten.
 //!
 //! Runs of all arms alternate. `cargo bench -p rowlock-bench-exec --bench mpi` takes five minutes
 //! for each library. It leaves out libraries that are not installed; `.ci/setup-mpi` installs them
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::Parser;
 use rowlock_bench_exec::{build_rowlock, compile_mpi, quantile};
+use rustix::process::{Pid, Signal, kill_process};
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -41,6 +43,9 @@ struct Arguments {
     #[arg(long, hide = true)]
     bench: bool,
 }
+
+/// The longest time of jobs at once, in units of one after another.
+const LONGEST: f64 = 10.0;
 
 /// The start of a command that runs ranks, whose number follows.
 type Launcher = Vec<String>;
@@ -103,7 +108,10 @@ fn copies(arguments: &Arguments, library: &str, program: &Path, arms: &[(&str, L
         for ((_, launcher), found) in arms.iter().zip(&mut found) {
             let alone = time(launcher, 2, program, rounds, 1)?;
             for (&jobs, found) in arguments.jobs.iter().zip(found) {
-                found.push(time(launcher, 2, program, rounds, jobs)? / (jobs as f64 * alone));
+                let one_after_another = jobs as f64 * alone;
+                let limit = LONGEST * one_after_another;
+                let taken = time_within(limit, launcher, 2, program, rounds, jobs)?.unwrap_or(limit);
+                found.push(taken / one_after_another);
             }
         }
     }
@@ -129,21 +137,44 @@ fn rounds_for(seconds: f64, launcher: &Launcher, program: &Path) -> anyhow::Resu
 
 /// The time in which so many jobs of this command end, in seconds.
 fn time(launcher: &Launcher, ranks: u32, program: &Path, rounds: u64, jobs: usize) -> anyhow::Result<f64> {
+    time_within(f64::INFINITY, launcher, ranks, program, rounds, jobs)?.context("no limit")
+}
+
+/// The same, unless they take longer than so many seconds. Then they are ended.
+fn time_within(
+    limit: f64,
+    launcher: &Launcher,
+    ranks: u32,
+    program: &Path,
+    rounds: u64,
+    jobs: usize,
+) -> anyhow::Result<Option<f64>> {
     let began = Instant::now();
     let start = |_| {
         let mut command = Command::new(&launcher[0]);
         command.args(&launcher[1..]).arg(ranks.to_string()).arg(program).args([&rounds.to_string(), "0", "ring"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().with_context(|| launcher[0].clone())
     };
-    let jobs: Vec<_> = (0..jobs).map(start).collect::<anyhow::Result<_>>()?;
-    for mut job in jobs {
-        let status = job.wait()?;
-        ensure!(status.success(), "{}: {status}", launcher.join(" "));
+    let mut jobs: Vec<_> = (0..jobs).map(start).collect::<anyhow::Result<_>>()?;
+    let mut is_over = false;
+    for job in &mut jobs {
+        let status = loop {
+            match job.try_wait()? {
+                Some(status) => break status,
+                None if began.elapsed().as_secs_f64() >= limit && !is_over => is_over = true,
+                None => std::thread::sleep(Duration::from_micros(500)),
+            }
+            if is_over {
+                kill_process(Pid::from_child(job), Signal::TERM)?;
+                break job.wait()?;
+            }
+        };
+        ensure!(is_over || status.success(), "{}: {status}", launcher.join(" "));
     }
     let taken = began.elapsed().as_secs_f64();
     // The next run begins on an idle machine.
     std::thread::sleep(Duration::from_millis(50));
-    Ok(taken)
+    Ok((!is_over).then_some(taken))
 }
 
 fn print(library: &str, of: &str, arm: &str, mut found: Vec<f64>) {
