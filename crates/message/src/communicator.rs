@@ -73,9 +73,9 @@ pub(crate) enum Talk {
 ///
 /// When the last communicator of a rank is dropped, the rank leaves the job: others that wait for
 /// it get an error. Messages that it has sent can be received even then, except for long ones whose
-/// [requests](SendRequest) were not waited for. Leaving waits until all short ones are on their way,
-/// as long as their receivers are there. If a thread panics and drops its last communicator, the
-/// rank has died. The child of a fork must not use its parent's communicators.
+/// [requests](SendRequest) were not waited for. Leaving waits until all short ones are on their
+/// way, as long as their receivers are there. If a thread panics and drops its last communicator,
+/// the rank has died. The child of a fork must not use its parent's communicators.
 pub struct Communicator {
     pub(crate) endpoint: Arc<Endpoint>,
     context: u32,

@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use policy::waiting::{Missing, Waiter};
-use policy::{CpuId, ThreadId};
-use wait::external::{Awaited, ExternalObject, LIVENESS_INTERVAL};
+use wait::external::{Awaited, ExternalObject, LIVENESS_INTERVAL, UnknownThread};
 use wait::{Counters, Statistics, Waiting};
 
 use crate::engine::Engine;
@@ -24,9 +23,6 @@ const PATIENCE: u32 = 1_000;
 /// some looks, and the answer of a rank that runs has mostly come by then. A fraction of the time
 /// of a block, for rules that block at once.
 const LOOKS: u32 = 20;
-
-/// A missing rank.
-const ANY_RANK: Missing = Missing { thread: ThreadId(1), last_seen: None };
 
 /// A call that is carried out step by step.
 pub(crate) trait Operation {
@@ -180,8 +176,8 @@ impl Endpoint {
         let kept = || self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let mut waiter = kept().take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
-            let mut wait =
-                OperationWait { endpoint: self, operation, is_crowded, polls: 0, missing: [ANY_RANK], result: None };
+            let missing = UnknownThread::new();
+            let mut wait = OperationWait { endpoint: self, operation, is_crowded, polls: 0, missing, result: None };
             object.wait_while_possible(&is_possible, &mut waiter, &mut wait);
             let result = wait.result;
             *kept() = Some(waiter);
@@ -245,7 +241,7 @@ struct OperationWait<'a, O> {
     /// Whether ranks share CPUs.
     is_crowded: bool,
     polls: u32,
-    missing: [Missing; 1],
+    missing: UnknownThread,
     result: Option<Result<(), Error>>,
 }
 
@@ -287,11 +283,9 @@ impl<O: Operation> Awaited for OperationWait<'_, O> {
         endpoint.transport.sleep(endpoint.rank, deadline, || self.step(&mut endpoint.engine()));
     }
 
-    /// The awaited rank may itself wait for another one. If ranks share CPUs, one that can go on may
-    /// well wait for this CPU.
+    /// The awaited rank may itself wait for another one, so the one that can go on is unknown.
     fn missing(&mut self) -> &[Missing] {
-        self.missing[0].last_seen = self.is_crowded.then(|| CpuId(sys::cpus::current()));
-        &self.missing
+        if self.is_crowded { self.missing.assume_here() } else { &[] }
     }
 }
 

@@ -153,7 +153,7 @@ pub enum JoinError {
         ranks: u32,
     },
     /// The rank is not one of the job.
-    #[error("there is no rank {rank}: the job has {ranks} in all, counted from 0")]
+    #[error("there is no rank {rank}: ranks are counted from 0, and their number is {ranks}")]
     NoSuchRank {
         /// The number that was given.
         rank: u32,
@@ -161,7 +161,7 @@ pub enum JoinError {
         ranks: u32,
     },
     /// The memory is for another number of ranks.
-    #[error("rank {rank} expects {expected} in all, and the shared memory is for {found}")]
+    #[error("the number of ranks is {expected} at rank {rank}, and {found} in the shared memory")]
     OtherRanks {
         /// The rank that wants to join.
         rank: u32,

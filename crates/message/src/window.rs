@@ -50,8 +50,8 @@ impl Communicator {
     /// rank has dropped its own, or has died.
     ///
     /// # Errors
-    /// At all ranks, if one has too little memory, or cannot open that of the others, or if they are not
-    /// all on one machine.
+    /// At all ranks, if one has too little memory or cannot open that of the others, or if not all
+    /// are on one machine.
     pub fn window(&self, words: usize) -> Result<Window<'_>, Error> {
         self.expect_one_machine()?;
         let own = create(words);
@@ -93,7 +93,7 @@ fn create(words: usize) -> io::Result<UnnamedFile> {
     // The kernel would end processes, rather than refuse memory.
     let left = sys::memory::available();
     if length as u64 > left {
-        return Err(io::Error::other(format!("{length} bytes of memory are not there, only {left}")));
+        return Err(io::Error::other(format!("{length} bytes of memory are needed, and {left} are available")));
     }
     let file = UnnamedFile::of_length(length as u64)?;
     memory::reserve(file.file(), 0, length)?;

@@ -36,9 +36,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use counters::{Reason, WaitKind};
+use policy::Instant;
 use policy::waiting::{Missing, Waiter, WaitingRule};
-use policy::{CpuId, Instant, ThreadId};
-use wait::external::{Awaited, ExternalObject};
+use wait::external::{Awaited, ExternalObject, UnknownThread};
 use wait::{Counters, Waiting, turn};
 
 use self::agreement::Agreement;
@@ -80,9 +80,6 @@ real_symbols! {
     fn PMPI_Request_get_status(request: Word, flag: Word, status: Word) -> c_int;
     fn PMPI_Wait(request: Word, status: Word) -> c_int;
 }
-
-/// An unknown missing rank.
-const ANY_RANK: [Missing; 1] = [Missing { thread: ThreadId(1), last_seen: None }];
 
 /// The state of this job once the message library is initialized.
 struct Job {
@@ -156,7 +153,7 @@ impl Job {
         let counters = if self.polls { &POLLS } else { &settings.count_wait(WaitKind::Mpi).counters };
         let mut waiter = WAITER.take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
         let object = ExternalObject { state: &self.state, counters, waiting: self.waiting, threads: self.ranks };
-        object.wait(&mut waiter, &mut MpiEvent { poll, backoff: Backoff::new(), missing: ANY_RANK });
+        object.wait(&mut waiter, &mut MpiEvent { poll, backoff: Backoff::new(), missing: UnknownThread::new() });
         WAITER.set(Some(waiter));
     }
 
@@ -174,7 +171,7 @@ impl Job {
 struct MpiEvent<F> {
     poll: F,
     backoff: Backoff,
-    missing: [Missing; 1],
+    missing: UnknownThread,
 }
 
 impl<F: FnMut() -> bool> Awaited for MpiEvent<F> {
@@ -197,8 +194,7 @@ impl<F: FnMut() -> bool> Awaited for MpiEvent<F> {
     /// The missing rank is unknown. But there are more ranks than CPUs: one of them may well wait
     /// for this CPU.
     fn missing(&mut self) -> &[Missing] {
-        self.missing[0].last_seen = Some(CpuId(sys::cpus::current()));
-        &self.missing
+        self.missing.assume_here()
     }
 }
 

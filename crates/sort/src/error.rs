@@ -117,8 +117,8 @@ impl From<TryReserveError> for SortError {
 }
 
 impl SortError {
-    /// Turns an error about the memory of one of so many ranks, which have a part of this budget, into
-    /// one about that of all, and about the limits if these have made it smaller.
+    /// Turns an error about the memory of one of so many ranks, which share this budget, into one
+    /// about that of all. If limits have made the budget smaller, it is about these.
     pub(crate) fn of_ranks(self, ranks: u64, budget: u64) -> SortError {
         let SortError::Memory { given, needed } = self else { return self };
         let (all, needed) = (given.saturating_mul(ranks), needed.saturating_mul(ranks));

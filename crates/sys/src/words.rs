@@ -81,7 +81,7 @@ unsafe fn copy_blocks(from: *const Bytes, to: *mut Bytes, blocks: usize) -> usiz
 /// Without vectors.
 ///
 /// # Safety
-/// Always safe.
+/// There are no conditions.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, rowlock_tsan)))))]
 #[inline]
 unsafe fn copy_blocks(_: *const Bytes, _: *mut Bytes, _: usize) -> usize {

@@ -1,7 +1,8 @@
 //! The crate `message`: links between two ranks, and jobs of ranks on the same CPUs.
 //!
-//! * **Links**, two threads on two CPUs: a short message there and back in units of a bare cache
-//!   line, a long one in units of `memcpy`, a barrier in units of [`wait::shared::Barrier`].
+//! * **Links**, two threads on two CPUs: a short message there and back in units of a bare ring of
+//!   cache lines, a long one, and one from registered memory, in units of `memcpy`, and a barrier
+//!   in units of [`wait::shared::Barrier`].
 //! * **Jobs** of two ranks that compute 20 us and talk, by several commands: all of them do their
 //!   work in one window, in units of one job alone.
 //! * **Overlap**: jobs that send 2000 bytes around, block, compute 1 ms and sleep 2 ms a hop.

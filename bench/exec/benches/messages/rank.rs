@@ -31,8 +31,8 @@ pub(crate) fn speed() -> f64 {
     (0..20).map(trial).fold(0.0, f64::max)
 }
 
-/// Runs a rank, given its kind, its [`speed`], and the begin and the end of the window. The first one prints how
-/// many rounds were done in the window.
+/// Runs a rank, given its kind, its [`speed`], and the begin and the end of the window. The first
+/// one prints how many rounds were done in the window.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(2);
     let kind = arguments.next().context("a kind")?;

@@ -146,7 +146,7 @@ pub(crate) enum Bind {
 /// How the ranks of an MPI program find each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mpi {
-    /// By PMI-1, and also by PMIx unless all programs are linked to another library than Open MPI
+    /// By PMI-1, and also by PMIx for Open MPI, scripts and programs behind a wrapper
     #[default]
     Auto,
     /// By PMI-1, as MPICH does

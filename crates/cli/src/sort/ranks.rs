@@ -28,8 +28,7 @@ pub(super) fn start(arguments: &Sort, ranks: u32) -> Result<(), Stop> {
     let program = std::env::current_exe().or_failed()?;
     let mut command = Command::new(&program);
     // A rank has threads that compute and threads that wait for the disk: any CPU may run them.
-    // They use no MPI.
-    command.args(["prun", "--bind", "none", "--mpi", "pmi", "-n", &ranks.to_string(), "--"]);
+    command.args(["prun", "--bind", "none", "-n", &ranks.to_string(), "--"]);
     let why = command.arg(&program).args(std::env::args_os().skip(1)).exec();
     Err(Stop::Failed(anyhow!("cannot start {}: {why}", program.display())))
 }

@@ -234,6 +234,18 @@ fn ranks_behind_a_wrapper_or_a_script_find_each_other() {
 }
 
 #[test]
+#[ignore = "needs Open MPI"]
+fn a_program_that_uses_no_mpi_has_no_server_of_pmix_unless_it_is_an_interpreter() {
+    let table = Table::new();
+    let has_server = |command: &[&str]| {
+        let output = testing::run(&mut prun(&table, &["-n", "2"], command)).expect_success();
+        output.stdout.contains("PMIX_RANK=")
+    };
+    assert!(!has_server(&["env"]));
+    assert!(has_server(&["sh", "-c", "env"]));
+}
+
+#[test]
 #[ignore = "needs Open MPI and MPICH"]
 fn a_rank_that_ends_before_others_use_mpi_or_meanwhile_fails_the_job() {
     for library in LIBRARIES {

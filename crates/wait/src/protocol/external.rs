@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicU64;
 
 use policy::record::Off;
-use policy::waiting::Waiter;
+use policy::waiting::{Missing, Waiter};
 use policy::{Instant, Span, ThreadId};
 
 pub use crate::protocol::wait_loop::{Awaited, LIVENESS_INTERVAL};
@@ -16,6 +16,30 @@ use crate::protocol::wait_loop::Wait;
 use crate::statistics::Counters;
 use crate::sync;
 use crate::waiting::Waiting;
+
+/// A missing thread, for [`Awaited::missing`], if threads share CPUs and it is unknown which one is
+/// missing. It may well need the CPU of the waiting one.
+#[derive(Clone, Copy, Debug)]
+pub struct UnknownThread([Missing; 1]);
+
+impl UnknownThread {
+    /// It was never seen.
+    pub const fn new() -> UnknownThread {
+        UnknownThread([Missing { thread: ThreadId(1), last_seen: None }])
+    }
+
+    /// Assumes that it was last seen on the CPU of the calling thread.
+    pub fn assume_here(&mut self) -> &[Missing] {
+        self.0[0].last_seen = Some(sync::current_cpu());
+        &self.0
+    }
+}
+
+impl Default for UnknownThread {
+    fn default() -> UnknownThread {
+        UnknownThread::new()
+    }
+}
 
 /// An object of another library at which threads wait.
 #[derive(Clone, Copy, Debug)]
