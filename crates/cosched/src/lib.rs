@@ -22,6 +22,7 @@ pub mod processes;
 mod queue;
 pub mod ranks;
 mod restraint;
+mod service_thread;
 mod state;
 mod switcher;
 mod table;

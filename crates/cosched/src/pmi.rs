@@ -16,7 +16,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::thread;
 
 use sys::descriptors::inherit_in;
 
@@ -24,6 +23,7 @@ pub use self::exchange::{Exchange, Step, Violation};
 use self::service::Service;
 pub use self::wire::{Answer, Malformed, Refused, Request, take_line};
 use crate::ranks::Reporter;
+use crate::service_thread;
 
 /// A server for ranks that are going to start.
 #[derive(Debug)]
@@ -64,7 +64,6 @@ impl Server {
     pub fn serve(self, reporter: Reporter, say: impl Fn(u32, Refused) + Send + 'static) -> io::Result<()> {
         let service = Service::new(self.exchange, self.sockets, reporter, say);
         // If it fails, ranks lose their connections, and fail.
-        thread::Builder::new().name("pmi".to_owned()).spawn(move || drop(service.run()))?;
-        Ok(())
+        service_thread::start("pmi", move || drop(service.run()))
     }
 }

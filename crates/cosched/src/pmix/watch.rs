@@ -7,7 +7,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -16,6 +15,7 @@ use rustix::io::retry_on_intr;
 use super::protocol::line;
 use super::{Call, Event, Events, Server};
 use crate::ranks::{Failure, Reporter};
+use crate::service_thread;
 
 impl Server {
     /// Watches until all ranks have ended, and reports failures of ranks and of the server. `say`
@@ -38,13 +38,13 @@ impl Server {
         }
         let have_ended = Arc::new(AtomicBool::new(false));
         let (end, ended) = (reporter.try_clone()?, Arc::clone(&have_ended));
-        thread::Builder::new().name("pmix".to_owned()).spawn(move || {
+        service_thread::start("pmix", move || {
             // If it fails, the job ends without its server.
             let _ = retry_on_intr(|| poll(&mut [PollFd::new(end.end_of_ranks(), PollFlags::IN)], None));
             ended.store(true, SeqCst);
             drop(self);
         })?;
-        thread::Builder::new().name("pmix-events".to_owned()).spawn(move || {
+        service_thread::start("pmix-events", move || {
             for event in events {
                 match event {
                     Event::Abort { rank, code, .. } => reporter.report(Failure::abort(rank, code)),

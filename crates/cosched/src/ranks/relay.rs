@@ -10,12 +10,13 @@
 use std::io::{self, PipeReader, PipeWriter, pipe};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::stdio::{stderr, stdout};
+
+use crate::service_thread;
 
 /// The longest line that is not divided, at least, in bytes.
 const LONGEST: usize = 1 << 16;
@@ -80,11 +81,10 @@ fn run(
     to: impl FnOnce() -> io::Result<OwnedFd>,
 ) -> io::Result<()> {
     let to = to()?;
-    thread::Builder::new().name("relay".to_owned()).spawn(move || {
+    service_thread::start("relay", move || {
         let _ = result.send(relay(streams, &end, &to));
         let _ = kill_process(getpid(), Signal::CHILD);
-    })?;
-    Ok(())
+    })
 }
 
 /// Relays until all streams have ended, or the ranks have and the streams are empty.
