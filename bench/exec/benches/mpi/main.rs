@@ -1,11 +1,12 @@
 //! Unmodified MPI programs under `rowlock prun`, and by the launcher of their library.
 //!
 //! * **Start**: the time to start ranks and to end them, in units of the launcher's.
-//! * **Copies**: the time in which several jobs of two ranks end that pass a message around, in
-//!   units of as many jobs one after another by the same command. Jobs that take longer than ten
-//!   times that are ended, and count as ten.
+//! * **Copies**: the time in which several jobs of two ranks end that compute and pass a message
+//!   around, in units of as many jobs one after another by the same command. The unit is the mean of
+//!   one job before and one after: a virtual machine may move lines between its CPUs at speeds that
+//!   change within seconds. Jobs that take longer than four times that are ended, and count as four.
 //!
-//! Runs of all arms alternate. `cargo bench -p rowlock-bench-exec --bench mpi` takes five minutes
+//! Runs of all arms alternate. `cargo bench -p rowlock-bench-exec --bench mpi` takes an hour
 //! for each library. It leaves out libraries that are not installed; `.ci/setup-mpi` installs them
 //! on Debian. The machine should be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
@@ -30,6 +31,9 @@ struct Arguments {
     /// How many jobs of two ranks run at once
     #[arg(long, value_delimiter = ',', default_value = "2,4")]
     jobs: Vec<usize>,
+    /// How long a rank computes between two messages, in microseconds
+    #[arg(long, value_delimiter = ',', default_value = "0,20")]
+    grains: Vec<f64>,
     /// How often each arm is run
     #[arg(long, default_value_t = 11)]
     repetitions: usize,
@@ -45,7 +49,7 @@ struct Arguments {
 }
 
 /// The longest time of jobs at once, in units of one after another.
-const LONGEST: f64 = 10.0;
+const LONGEST: f64 = 4.0;
 
 /// The start of a command that runs ranks, whose number follows.
 type Launcher = Vec<String>;
@@ -53,7 +57,7 @@ type Launcher = Vec<String>;
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let rowlock = arguments.rowlock.clone().map_or_else(build_rowlock, Ok)?;
-    println!("{:8} {:>6} {:16} {:>6}  interval", "library", "of", "arm", "median");
+    println!("{:8} {:>6} {:20} {:>6}  interval", "library", "of", "arm", "median");
     for library in &arguments.libraries {
         let folder = tempfile::tempdir()?;
         let Some(program) = compile_mpi(library, folder.path())? else { continue };
@@ -75,9 +79,30 @@ fn main() -> anyhow::Result<()> {
         for &ranks in &arguments.ranks {
             start(&arguments, library, &program, ranks, &arms[..2])?;
         }
-        copies(&arguments, library, &program, &arms)?;
+        let nanos = nanos_per_addition(&program)?;
+        for &grain in &arguments.grains {
+            copies(&arguments, library, &program, grain, (grain * 1e3 / nanos) as u64, &arms)?;
+        }
     }
     Ok(())
+}
+
+/// The time of an addition between two messages, in nanoseconds.
+fn nanos_per_addition(program: &Path) -> anyhow::Result<f64> {
+    const ADDITIONS: u32 = 200_000_000;
+    let output = Command::new(program).args(["1", &ADDITIONS.to_string(), "barrier"]).output()?;
+    ensure!(output.status.success(), "{}: {}", program.display(), output.status);
+    Ok(String::from_utf8(output.stdout)?.trim().parse::<f64>()? * 1e9 / f64::from(ADDITIONS))
+}
+
+/// Jobs of the same command.
+struct Jobs<'a> {
+    launcher: &'a Launcher,
+    ranks: u32,
+    program: &'a Path,
+    rounds: u64,
+    /// Before each round.
+    additions: u64,
 }
 
 /// The time of a start and an end.
@@ -90,7 +115,7 @@ fn start(
 ) -> anyhow::Result<()> {
     let mut found = vec![Vec::new(); arms.len()];
     for _ in 0..arguments.repetitions {
-        let times = arms.iter().map(|(_, launcher)| time(launcher, ranks, program, 1, 1));
+        let times = arms.iter().map(|(_, launcher)| Jobs { launcher, ranks, program, rounds: 1, additions: 0 }.time());
         let times: Vec<f64> = times.collect::<anyhow::Result<_>>()?;
         found.iter_mut().zip(&times).for_each(|(found, time)| found.push(time / times[0]));
     }
@@ -101,33 +126,44 @@ fn start(
 }
 
 /// The time in which several jobs end.
-fn copies(arguments: &Arguments, library: &str, program: &Path, arms: &[(&str, Launcher)]) -> anyhow::Result<()> {
-    let rounds = rounds_for(arguments.seconds, &arms[0].1, program)?;
+fn copies(
+    arguments: &Arguments,
+    library: &str,
+    program: &Path,
+    grain: f64,
+    additions: u64,
+    arms: &[(&str, Launcher)],
+) -> anyhow::Result<()> {
+    let jobs = |launcher, rounds| Jobs { launcher, ranks: 2, program, rounds, additions };
+    let rounds = rounds_for(arguments.seconds, |rounds| jobs(&arms[0].1, rounds))?;
     let mut found = vec![vec![Vec::new(); arguments.jobs.len()]; arms.len()];
     for _ in 0..arguments.repetitions {
         for ((_, launcher), found) in arms.iter().zip(&mut found) {
-            let alone = time(launcher, 2, program, rounds, 1)?;
-            for (&jobs, found) in arguments.jobs.iter().zip(found) {
-                let one_after_another = jobs as f64 * alone;
-                let limit = LONGEST * one_after_another;
-                let taken = time_within(limit, launcher, 2, program, rounds, jobs)?.unwrap_or(limit);
-                found.push(taken / one_after_another);
+            let jobs = jobs(launcher, rounds);
+            let mut before = jobs.time()?;
+            for (&copies, found) in arguments.jobs.iter().zip(found) {
+                let limit = LONGEST * copies as f64 * before;
+                let taken = jobs.time_of_copies(copies, limit)?;
+                let after = jobs.time()?;
+                let one_after_another = copies as f64 * (before + after) / 2.0;
+                found.push(taken.map_or(LONGEST, |taken| taken / one_after_another));
+                before = after;
             }
         }
     }
     for ((name, _), found) in arms.iter().zip(found) {
-        for (jobs, found) in arguments.jobs.iter().zip(found) {
-            print(library, &format!("{jobs}"), &format!("copies, {name}"), found);
+        for (copies, found) in arguments.jobs.iter().zip(found) {
+            print(library, &format!("{copies}"), &format!("{grain} us, {name}"), found);
         }
     }
     Ok(())
 }
 
-/// How many rounds take so long.
-fn rounds_for(seconds: f64, launcher: &Launcher, program: &Path) -> anyhow::Result<u64> {
+/// How many rounds of a job take so long.
+fn rounds_for<'a>(seconds: f64, job: impl Fn(u64) -> Jobs<'a>) -> anyhow::Result<u64> {
     let mut rounds = 1000;
     loop {
-        let (empty, taken) = (time(launcher, 2, program, 1, 1)?, time(launcher, 2, program, rounds, 1)?);
+        let (empty, taken) = (job(1).time()?, job(rounds).time()?);
         if taken - empty > seconds / 5.0 {
             return Ok((rounds as f64 * seconds / (taken - empty)) as u64);
         }
@@ -135,46 +171,43 @@ fn rounds_for(seconds: f64, launcher: &Launcher, program: &Path) -> anyhow::Resu
     }
 }
 
-/// The time in which so many jobs of this command end, in seconds.
-fn time(launcher: &Launcher, ranks: u32, program: &Path, rounds: u64, jobs: usize) -> anyhow::Result<f64> {
-    time_within(f64::INFINITY, launcher, ranks, program, rounds, jobs)?.context("no limit")
-}
-
-/// The same, unless they take longer than so many seconds. Then they are ended.
-fn time_within(
-    limit: f64,
-    launcher: &Launcher,
-    ranks: u32,
-    program: &Path,
-    rounds: u64,
-    jobs: usize,
-) -> anyhow::Result<Option<f64>> {
-    let began = Instant::now();
-    let start = |_| {
-        let mut command = Command::new(&launcher[0]);
-        command.args(&launcher[1..]).arg(ranks.to_string()).arg(program).args([&rounds.to_string(), "0", "ring"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().with_context(|| launcher[0].clone())
-    };
-    let mut jobs: Vec<_> = (0..jobs).map(start).collect::<anyhow::Result<_>>()?;
-    let mut is_over = false;
-    for job in &mut jobs {
-        let status = loop {
-            match job.try_wait()? {
-                Some(status) => break status,
-                None if began.elapsed().as_secs_f64() >= limit && !is_over => is_over = true,
-                None => std::thread::sleep(Duration::from_micros(500)),
-            }
-            if is_over {
-                kill_process(Pid::from_child(job), Signal::TERM)?;
-                break job.wait()?;
-            }
-        };
-        ensure!(is_over || status.success(), "{}: {status}", launcher.join(" "));
+impl Jobs<'_> {
+    /// The time of one, in seconds.
+    fn time(&self) -> anyhow::Result<f64> {
+        self.time_of_copies(1, f64::INFINITY)?.context("no limit")
     }
-    let taken = began.elapsed().as_secs_f64();
-    // The next run begins on an idle machine.
-    std::thread::sleep(Duration::from_millis(50));
-    Ok((!is_over).then_some(taken))
+
+    /// The time in which so many end that start together, unless they take longer than so many
+    /// seconds. Then they are ended.
+    fn time_of_copies(&self, copies: usize, limit: f64) -> anyhow::Result<Option<f64>> {
+        let began = Instant::now();
+        let start = |_| {
+            let mut command = Command::new(&self.launcher[0]);
+            command.args(&self.launcher[1..]).arg(self.ranks.to_string()).arg(self.program);
+            command.args([&self.rounds.to_string(), &self.additions.to_string(), "ring"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().with_context(|| self.launcher[0].clone())
+        };
+        let mut jobs: Vec<_> = (0..copies).map(start).collect::<anyhow::Result<_>>()?;
+        let mut is_over = false;
+        for job in &mut jobs {
+            let status = loop {
+                match job.try_wait()? {
+                    Some(status) => break status,
+                    None if began.elapsed().as_secs_f64() >= limit && !is_over => is_over = true,
+                    None => std::thread::sleep(Duration::from_micros(500)),
+                }
+                if is_over {
+                    kill_process(Pid::from_child(job), Signal::TERM)?;
+                    break job.wait()?;
+                }
+            };
+            ensure!(is_over || status.success(), "{}: {status}", self.launcher.join(" "));
+        }
+        let taken = began.elapsed().as_secs_f64();
+        // The next run begins on an idle machine.
+        std::thread::sleep(Duration::from_millis(50));
+        Ok((!is_over).then_some(taken))
+    }
 }
 
 fn print(library: &str, of: &str, arm: &str, mut found: Vec<f64>) {
