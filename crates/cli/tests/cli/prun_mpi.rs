@@ -12,7 +12,7 @@ use counters::{Environment, ProcessReport, Reason, Region, WaitKind};
 use tempfile::TempDir;
 use testing::{Child, Output, processes};
 
-use crate::kills::{Draws, kill_if_alive};
+use crate::kills::{Draws, kill_if_alive, name};
 use crate::prun::{SPIN, Table, ranks, until};
 
 /// A library as Debian installs it.
@@ -397,18 +397,28 @@ fn kill_one(draws: &mut Draws, table: &Table, program: &Program) {
     let job = Child::start(&mut prun(table, &["-n", &ranks], &[&program.name(), "meet"]));
     std::thread::sleep(draws.moment());
     let agent = job.id();
-    let signal = |of: Vec<u32>, draws: &mut Draws| match of.len() {
-        // There is nothing to kill yet.
-        0 => job.send(15),
-        count => kill_if_alive(of[draws.below(count)]),
+    let choose = |of: Vec<u32>, draws: &mut Draws| (!of.is_empty()).then(|| of[draws.below(of.len())]);
+    let (victim, ends) = match draws.below(6) {
+        0 => return end(job, 15),
+        1 => return end(job, 2),
+        2 => (Some(agent), true),
+        3 => {
+            // A job goes on without a process that would succeed it, or is going to be one.
+            let victim = choose(processes::children(agent), draws);
+            (victim, victim.is_some_and(|victim| name(victim) == "keeper\n"))
+        }
+        _ => (choose(self::ranks(agent), draws), true),
     };
-    match draws.below(6) {
-        0 => job.send(15),
-        1 => job.send(2),
-        2 => kill_if_alive(agent),
-        3 => signal(processes::children(agent), draws),
-        _ => signal(self::ranks(agent), draws),
+    victim.into_iter().for_each(kill_if_alive);
+    // There may have been nothing to kill yet.
+    if victim.is_none() || !ends {
+        return end(job, 15);
     }
+    job.wait();
+}
+
+fn end(job: Child, signal: i32) {
+    job.send(signal);
     job.wait();
 }
 
