@@ -29,6 +29,7 @@ mod group;
 mod job_group;
 mod keeper;
 mod kill_deadline;
+mod programs;
 mod record;
 mod successor;
 

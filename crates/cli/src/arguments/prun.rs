@@ -120,8 +120,8 @@ pub(crate) struct Prun {
     pub(crate) command: Vec<OsString>,
 }
 
-const EXIT_CODES: &str = "This ends with the exit code of the first rank whose code is not 0, which ends all others, or with \
-                          128 and the number of the signal that has ended it. 127: there is no such program; 126: it \
+const EXIT_CODES: &str = "This ends with the exit code of the first rank whose code is not 0, which ends all others, or by \
+                          the signal that has ended it (in a shell, 128 and its number). 127: there is no such program; 126: it \
                           cannot be executed; 124: the time limit; 2: bad arguments.";
 
 /// How threads wait.

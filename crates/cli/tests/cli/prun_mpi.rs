@@ -202,6 +202,18 @@ fn standard_input_goes_to_rank_0() {
 
 #[test]
 #[ignore = "needs Open MPI and MPICH"]
+fn a_job_does_not_outlive_its_terminal() {
+    for library in LIBRARIES {
+        let (table, program) = (Table::new(), Program::of_tests(library));
+        let mut job = Child::start_piped(&mut prun(&table, &["-n", "2"], &[&program.name(), "meet"]));
+        assert_eq!(job.read_line(), "begun");
+        job.send(1);
+        job.wait().expect_signal(1);
+    }
+}
+
+#[test]
+#[ignore = "needs Open MPI and MPICH"]
 fn calls_that_are_refused_return_an_error_of_the_library() {
     for library in LIBRARIES {
         let output = run(2, &Program::of_tests(library), &["more"]).expect_success();

@@ -42,7 +42,7 @@ enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A line is no call.
-    #[error("rank {rank} has written {why}: it does not speak PMI-1, by which MPICH is started")]
+    #[error("rank {rank} has written {why}: so PMI-1, by which ranks of MPICH find each other, cannot go on")]
     Malformed {
         /// The rank.
         rank: u32,
@@ -351,8 +351,8 @@ mod tests {
             (&[INIT, FINALIZE, INIT], "rank 0 has called `init` after `finalize`: a rank can run one MPI program only"),
             (
                 &["hello"],
-                "rank 0 has written `hello`, which begins with no command: it does not speak PMI-1, by which \
-                          MPICH is started",
+                "rank 0 has written `hello`, which begins with no command: so PMI-1, by which ranks of MPICH \
+                          find each other, cannot go on",
             ),
         ] {
             let mut exchange = exchange(2);

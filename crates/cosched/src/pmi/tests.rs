@@ -49,6 +49,7 @@ fn ranks_learn_their_numbers_and_meet() {
         let rank = r#"
             init; barrier
             [[ $PMI_SIZE == 3 && $MPI_LOCALNRANKS == 3 && $MPI_LOCALRANKID == $PMI_RANK ]] || exit 2
+            [[ $UCX_DEBUG_SIGNO == 0 ]] || exit 3
             call "cmd=put kvsname=rowlock key=$PMI_RANK value=of $PMI_RANK"
             barrier
             call "cmd=get kvsname=rowlock key=$(((PMI_RANK + 1) % 3))"

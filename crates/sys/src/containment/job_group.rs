@@ -137,7 +137,7 @@ impl JobGroup {
         let inner = around.path().strip_prefix(&hierarchy.mount).unwrap_or(Path::new("")).join(&name);
         let Some(path) = inner.to_str().map(str::to_owned) else { return fail(own, "is not valid UTF-8") };
         let name = CString::new(name)?;
-        let successor = Successor::start(Some(around.as_fd()), TIMEOUTS, || end(around.as_fd(), &name))?;
+        let successor = Successor::start(&[around.as_fd()], TIMEOUTS, |_| end(around.as_fd(), &name))?;
         let opened = create_locked(around.as_fd(), &name)
             .map_err(io::Error::from)
             .and_then(|lock| Ok((lock, Folder::open(&hierarchy.mount.join(&path))?)));

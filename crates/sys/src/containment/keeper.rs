@@ -36,6 +36,7 @@ use super::Manner;
 use super::group::Group;
 use super::job_group::Entrance;
 use super::kill_deadline::KillDeadline;
+use super::programs;
 use super::record::Record;
 use crate::identity::Stat;
 use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
@@ -139,10 +140,11 @@ fn keep(order: &Order, program: Pid, gate: OwnedFd, signals: &OwnedFd, record: O
     }
     let group = record.and_then(|(record, _)| record.group.as_ref());
     let (end, stops, signals) = (order.end.as_fd(), order.stops.as_fd(), signals.as_fd());
-    // Without a record or a group, the lifeline takes the place of its descriptors.
+    // The lifeline takes the place of descriptors that there are not.
     let (folder, file) = record.map_or((end, end), |(record, file)| (record.folder.as_fd(), file.as_fd()));
     let around = group.map_or(end, Group::around);
-    close_all_but([end, stops, signals, gate.as_fd(), folder, file, around]);
+    let held = programs::held().unwrap_or(end);
+    close_all_but([end, stops, signals, gate.as_fd(), folder, file, around, held]);
     drop(gate);
     let &Order { starter, manner, .. } = order;
     let mut keeper = Keeper { program, manner, ended: None, asked: false, starter, end, stops, signals, group };

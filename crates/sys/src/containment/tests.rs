@@ -1,16 +1,16 @@
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
-use rustix::process::getppid;
-
 use super::group::{Group, is_harmless_within};
 use super::*;
 use crate::cgroups::Hierarchy;
+use crate::descriptors::inherit_in;
+use crate::files::TemporaryFolder;
 
 const MANNERS: [Manner; 3] = [Manner::Foreground, Manner::Rank, Manner::Background];
 
@@ -231,12 +231,72 @@ fn a_folder_is_removed_when_its_creator_ends_or_drops_its_remover() {
 }
 
 #[test]
+fn a_folder_for_programs_is_removed_although_one_that_takes_long_to_end_creates_it_again() {
+    let folder_in = |place: &std::path::Path| place.read_dir().unwrap().next().map(|entry| entry.unwrap().path());
+    testing::isolated_by(
+        |mut this| {
+            let place = tempfile::tempdir().unwrap();
+            let mut child = testing::Child::start_piped(this.env("PLACE", place.path()));
+            let late = loop {
+                if let Some(late) = child.read_line().strip_prefix("begun ") {
+                    break late.parse().unwrap();
+                }
+            };
+            let folder = folder_in(place.path()).unwrap();
+            child.send(libc::SIGKILL);
+            child.wait().expect_signal(libc::SIGKILL);
+            while folder.exists() {
+                std::thread::yield_now();
+            }
+            // Longer than programs mostly take.
+            std::thread::sleep(Duration::from_secs(2));
+            std::fs::create_dir_all(folder.join("a")).unwrap();
+            while folder.exists() {
+                std::thread::yield_now();
+            }
+            kill_process(Pid::from_raw(late).unwrap(), Signal::KILL).unwrap();
+        },
+        || {
+            let place = std::env::var_os("PLACE").unwrap();
+            let _folder = TemporaryFolder::create_for_programs(place.as_ref(), "prefix-").unwrap();
+            // In place of a keeper, which holds this as well.
+            let mut late = testing::command("sleep");
+            late.stdout(Stdio::null()).stderr(Stdio::null());
+            inherit_in(late.arg("1000"), programs::held().unwrap().try_clone_to_owned().unwrap());
+            let mut late = late.spawn().unwrap();
+            println!("begun {}", late.id());
+            let _ = late.wait();
+        },
+    );
+}
+
+#[test]
+fn a_keeper_holds_what_tells_that_programs_are_left_and_its_program_does_not() {
+    testing::isolated(|| {
+        programs::end().unwrap();
+        let mut contained = start("echo; sleep 1000", Manner::Rank);
+        read(&mut contained, 1);
+        let link = |process: u32, number: &str| std::fs::read_link(format!("/proc/{process}/fd/{number}")).unwrap();
+        let pipe = link(std::process::id(), &programs::held().unwrap().as_raw_fd().to_string());
+        let holds = |process: u32| {
+            let numbers = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+            numbers
+                .filter(|number| link(process, number.as_ref().unwrap().file_name().to_str().unwrap()) == pipe)
+                .count()
+        };
+        let keeper = contained.id().as_raw_nonzero().get().unsigned_abs();
+        let program = testing::processes::children(keeper)[0];
+        assert_eq!([keeper, program].map(holds), [1, 0]);
+    });
+}
+
+#[test]
 fn a_successor_acts_until_it_is_done_unless_it_is_dismissed() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(4).unwrap();
     let acts = crate::shared_memory::Mapping::new(&file, std::num::NonZeroUsize::new(4).unwrap()).unwrap();
     let acts = acts.get::<AtomicU32>(0).unwrap();
-    let start = || Successor::start(None, [Duration::from_secs(60); 2], || acts.fetch_add(1, SeqCst) == 2).unwrap();
+    let start = || Successor::start(&[], [Duration::from_secs(60); 2], |_| acts.fetch_add(1, SeqCst) == 2).unwrap();
     start().dismiss();
     let successor = start();
     assert_eq!(acts.load(SeqCst), 0);
@@ -252,24 +312,19 @@ fn a_successor_acts_until_it_is_done_unless_it_is_dismissed() {
 
 #[test]
 fn a_successor_has_more_time_if_nothing_waits_for_it() {
-    let start = |file: &std::fs::File, is_killed: bool| {
+    let start = |file: &std::fs::File| {
         let acts = std::cell::Cell::new(0);
-        let creator = getpid();
-        let act = || {
-            // The lifeline of a killed process ends before its children get another parent.
-            while is_killed && getppid() == Some(creator) {
-                std::thread::yield_now();
-            }
+        let act = |_| {
             acts.set(acts.get() + 1);
             rustix::io::write(file, b".").unwrap();
             acts.get() == 3
         };
-        Successor::start(Some(file.as_fd()), [Duration::ZERO, Duration::from_secs(60)], act).unwrap()
+        Successor::start(&[file.as_fd()], [Duration::ZERO, Duration::from_secs(60)], act).unwrap()
     };
     testing::isolated_by(
         |mut this| {
             let file = tempfile::NamedTempFile::new().unwrap();
-            drop(start(file.as_file(), false));
+            drop(start(file.as_file()));
             let acts = || file.as_file().metadata().unwrap().len();
             assert_eq!(acts(), 1);
             let mut child = testing::Child::start_piped(this.env("FILE", file.path()));
@@ -281,7 +336,7 @@ fn a_successor_has_more_time_if_nothing_waits_for_it() {
         },
         || {
             let file = std::fs::File::options().append(true).open(std::env::var("FILE").unwrap()).unwrap();
-            let _successor = start(&file, true);
+            let _successor = start(&file);
             println!("begun");
             std::thread::park();
         },

@@ -243,34 +243,6 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_for_programs_is_removed_although_one_creates_it_again_after_a_kill() {
-        testing::isolated_by(
-            |mut this| {
-                let place = tempfile::tempdir().unwrap();
-                let mut child = testing::Child::start_piped(this.env("PLACE", place.path()));
-                while !child.read_line().contains("begun") {}
-                let folder = place.path().join(names(place.path()).remove(0));
-                child.send(libc::SIGKILL);
-                child.wait().expect_signal(libc::SIGKILL);
-                while folder.exists() {
-                    std::thread::yield_now();
-                }
-                fill(&folder, place.path());
-                while !names(place.path()).is_empty() {
-                    std::thread::yield_now();
-                }
-            },
-            || {
-                let place = std::env::var_os("PLACE").unwrap();
-                let folder = TemporaryFolder::create_for_programs(Path::new(&place), "prefix-").unwrap();
-                fill(folder.path(), Path::new(&place));
-                println!("begun");
-                std::thread::park();
-            },
-        );
-    }
-
-    #[test]
     fn nothing_stays_of_a_folder_when_its_process_is_killed() {
         testing::isolated_by(
             |mut this| {
