@@ -329,9 +329,9 @@ void rowlock_receive_request_free(struct rowlock_receive_request **request);
 // Waits until all ranks have called this. As in all collective calls, all ranks must make the same
 // ones in the same order.
 //
-// Returns 0, EINVAL if an argument is not valid, EMSGSIZE if ranks take part with other lengths,
-// EOWNERDEAD if a rank has died, EPIPE if one has left, ECANCELED if one has given up, EBADMSG if
-// the shared memory is damaged, or EIO if the system refuses memory.
+// Returns 0, EINVAL if an argument is not valid, EMSGSIZE if ranks take part with different
+// lengths, EOWNERDEAD if a rank has died, EPIPE if one has left, ECANCELED if one has given up,
+// EBADMSG if the shared memory is damaged, or EIO if the system refuses memory.
 int rowlock_communicator_barrier(const struct rowlock_communicator *communicator);
 
 // Copies the bytes of the rank `root` to all ranks.

@@ -49,7 +49,7 @@ impl Communicator {
     /// Copies the values of the rank `root` to all ranks, along a binomial tree.
     ///
     /// # Errors
-    /// If the ranks have other numbers of values.
+    /// If the ranks have different numbers of values.
     pub fn broadcast<T: Element>(&self, root: u32, values: &mut [T]) -> Result<(), Error> {
         self.member(root)?;
         let ranks = self.ranks();
@@ -73,7 +73,7 @@ impl Communicator {
     /// values.
     ///
     /// # Errors
-    /// If the root's values are not as many as all parts together, or if parts have other lengths.
+    /// If the root's values are not as many as all parts together, or if parts have different lengths.
     pub fn scatter<T: Element>(&self, root: u32, values: &[T], part: &mut [T]) -> Result<(), Error> {
         self.member(root)?;
         if self.rank() != root {
@@ -144,7 +144,7 @@ impl Communicator {
     /// associative; it may depend on the order of its arguments.
     ///
     /// # Errors
-    /// If the ranks have other numbers of values.
+    /// If the ranks have different numbers of values.
     pub fn reduce<T: Element>(&self, root: u32, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
         self.member(root)?;
         let (rank, ranks) = (self.rank(), self.ranks());
@@ -173,7 +173,7 @@ impl Communicator {
     /// As [`reduce`](Self::reduce), with the result at all ranks.
     ///
     /// # Errors
-    /// If the ranks have other numbers of values.
+    /// If the ranks have different numbers of values.
     pub fn all_reduce<T: Element>(&self, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
         self.reduce(0, values, combine)?;
         self.broadcast(0, values)
@@ -182,7 +182,7 @@ impl Communicator {
     /// Sends the part with the number of each rank to that rank, and receives one from each.
     ///
     /// # Errors
-    /// If `parts` and `received` have other lengths, or no equal part for each rank.
+    /// If `parts` and `received` have different lengths, or no equal part for each rank.
     pub fn all_to_all<T: Element>(&self, parts: &[T], received: &mut [T]) -> Result<(), Error> {
         let (rank, ranks) = (self.rank(), self.ranks());
         let length = parts.len() / ranks as usize;
