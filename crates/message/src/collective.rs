@@ -214,7 +214,7 @@ impl Communicator {
 
     fn take<T: Element>(&self, call: Call, from: u32, values: &mut [T]) -> Result<(), Error> {
         let status = self.receive_by(Talk::Collective, Source::Rank(from), Tag::Value(call as u32), values);
-        self.check_count(from, status, values.len())
+        self.check_part::<T>(from, status, values.len())
     }
 
     fn collect<T: Element, U: Element>(
@@ -225,18 +225,20 @@ impl Communicator {
     ) -> Result<(), Error> {
         let receive = (Source::Rank(from), Tag::Value(call as u32), &mut *values);
         let status = self.exchange(Talk::Collective, (to, call as u32, sent), receive);
-        self.check_count(from, status, values.len())
+        self.check_part::<U>(from, status, values.len())
     }
 
-    fn check_count(&self, from: u32, status: Result<Status, Error>, expected: usize) -> Result<(), Error> {
-        let rank = self.member(from)?;
-        match status {
-            Ok(Status { count, .. }) if count == expected => Ok(()),
-            Ok(Status { count, .. }) => {
-                Err(Error::OtherLength { rank, found: count as u64, expected: expected as u64 })
-            }
-            Err(why) => Err(why),
-        }
+    /// Whether another rank takes part with as many values of this type as expected. The program
+    /// knows of no message, buffer or tag.
+    fn check_part<T>(&self, from: u32, status: Result<Status, Error>, expected: usize) -> Result<(), Error> {
+        let (rank, expected) = (self.member(from)?, expected as u64);
+        let found = match status {
+            Ok(Status { count, .. }) => count as u64,
+            Err(Error::TooShort { length, .. }) => length.div_ceil(size_of::<T>() as u64),
+            Err(Error::OtherType { length, size, .. }) => return Err(Error::OtherValues { rank, length, size }),
+            Err(why) => return Err(why),
+        };
+        if found == expected { Ok(()) } else { Err(Error::OtherLength { rank, found, expected }) }
     }
 }
 

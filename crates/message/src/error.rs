@@ -58,6 +58,20 @@ pub enum Error {
         /// The number that was expected.
         expected: u64,
     },
+    /// A part of a collective call is no whole number of values of the type at this rank.
+    #[error(
+        "rank {rank} takes part with {}, and this rank expects values of {} from it",
+        Count(*length, "byte"),
+        Count(*size, "byte")
+    )]
+    OtherValues {
+        /// The other rank.
+        rank: u32,
+        /// The length of its part in bytes.
+        length: u64,
+        /// The size of the values that were expected.
+        size: u64,
+    },
     /// The buffers of a collective call do not fit together.
     #[error("rank {rank} takes part with a buffer of {}, and needs {expected}", Count(*found, "value"))]
     WrongLength {
