@@ -15,7 +15,7 @@ pub(crate) fn failed(why: Error) -> Failure {
         Error::Left { .. } => libc::EPIPE,
         Error::Withdrawn { .. } | Error::GivenUp { .. } => libc::ECANCELED,
         Error::Damaged { .. } => libc::EBADMSG,
-        Error::System { .. } => libc::EIO,
+        Error::System { .. } | Error::Window { .. } => libc::EIO,
         Error::BeyondWindow { .. } => libc::ERANGE,
         Error::Contexts { .. } => libc::EOVERFLOW,
     };

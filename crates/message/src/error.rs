@@ -129,6 +129,14 @@ pub enum Error {
         /// The reason, as the system or MPI says it.
         why: String,
     },
+    /// A window cannot be had.
+    #[error("rank {rank} cannot register memory: {why}")]
+    Window {
+        /// The rank whose memory it is.
+        rank: u32,
+        /// The reason.
+        why: String,
+    },
     /// The words are not within the memory that a rank has registered.
     #[error("the words up to {end} are beyond the memory that rank {rank} has registered, which has {length}")]
     BeyondWindow {
@@ -151,6 +159,11 @@ impl Error {
     /// A function that makes an error of the system one about a rank.
     pub(crate) fn system(rank: u32) -> impl FnOnce(io::Error) -> Error {
         move |why| Error::System { rank, why: why.to_string() }
+    }
+
+    /// A function that makes an error of the system one about the window of a rank.
+    pub(crate) fn window(rank: u32) -> impl FnOnce(io::Error) -> Error {
+        move |why| Error::Window { rank, why: why.to_string() }
     }
 }
 
