@@ -256,6 +256,7 @@ pub enum JoinError {
 
 impl JoinError {
     pub(crate) const TOO_SHORT: JoinError = JoinError::Foreign { why: "it is too short" };
+    pub(crate) const NONSENSE: JoinError = JoinError::Foreign { why: "its header says nonsense" };
 
     /// A function that makes an error of the system one of this action.
     pub(crate) fn system(doing: impl Into<String>) -> impl Fn(io::Error) -> JoinError {
