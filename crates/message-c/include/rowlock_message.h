@@ -215,8 +215,9 @@ int rowlock_communicator_split(const struct rowlock_communicator *communicator,
 // UINT32_MAX.
 //
 // Returns 0, EINVAL if an argument is not valid, EOWNERDEAD if the call has waited and any rank of
-// the job has died, EPIPE if the receiver has left, ECANCELED if another message to it has failed,
-// EBADMSG if the shared memory is damaged, or EIO if the system refuses memory.
+// the job has died, EPIPE if the call has waited and the receiver has left, ECANCELED if another
+// message to it has failed, EBADMSG if the shared memory is damaged, or EIO if the system refuses
+// memory.
 int rowlock_communicator_send(const struct rowlock_communicator *communicator,
                               int to,
                               int64_t tag,
@@ -329,9 +330,9 @@ void rowlock_receive_request_free(struct rowlock_receive_request **request);
 // Waits until all ranks have called this. As in all collective calls, all ranks must make the same
 // ones in the same order.
 //
-// Returns 0, EINVAL if an argument is not valid, EMSGSIZE if ranks take part with other lengths,
-// EOWNERDEAD if a rank has died, EPIPE if one has left, ECANCELED if one has given up, EBADMSG if
-// the shared memory is damaged, or EIO if the system refuses memory.
+// Returns 0, EINVAL if an argument is not valid, EMSGSIZE if ranks take part with different
+// lengths, EOWNERDEAD if a rank has died, EPIPE if one has left, ECANCELED if one has given up,
+// EBADMSG if the shared memory is damaged, or EIO if the system refuses memory.
 int rowlock_communicator_barrier(const struct rowlock_communicator *communicator);
 
 // Copies the bytes of the rank `root` to all ranks.
@@ -401,10 +402,10 @@ int rowlock_communicator_all_reduce(const struct rowlock_communicator *communica
                                     int operation);
 
 // Registers memory of so many words, full of zeros. All ranks must call this, and each chooses the
-// length of its own part.
+// length of its own part. Zero counts as one.
 //
-// Returns as `rowlock_communicator_barrier`, or EIO at all ranks if one has no memory; then
-// `*window` is NULL.
+// Returns as `rowlock_communicator_barrier`, or EIO at all ranks if one has less memory than all
+// parts need together; then `*window` is NULL.
 int rowlock_communicator_window(const struct rowlock_communicator *communicator,
                                 size_t words,
                                 struct rowlock_window **window);

@@ -19,9 +19,9 @@ fn of_all(communicator: &message::Communicator, bytes: usize) -> usize {
 /// Waits until all ranks have called this. As in all collective calls, all ranks must make the same
 /// ones in the same order.
 ///
-/// Returns 0, EINVAL if an argument is not valid, EMSGSIZE if ranks take part with other lengths,
-/// EOWNERDEAD if a rank has died, EPIPE if one has left, ECANCELED if one has given up, EBADMSG if
-/// the shared memory is damaged, or EIO if the system refuses memory.
+/// Returns 0, EINVAL if an argument is not valid, EMSGSIZE if ranks take part with different
+/// lengths, EOWNERDEAD if a rank has died, EPIPE if one has left, ECANCELED if one has given up,
+/// EBADMSG if the shared memory is damaged, or EIO if the system refuses memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_communicator_barrier(communicator: Option<&Communicator>) -> c_int {
     status(|| used(communicator)?.barrier().map_err(failed))

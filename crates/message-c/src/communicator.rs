@@ -151,8 +151,9 @@ pub extern "C" fn rowlock_communicator_split(
 /// UINT32_MAX.
 ///
 /// Returns 0, EINVAL if an argument is not valid, EOWNERDEAD if the call has waited and any rank of
-/// the job has died, EPIPE if the receiver has left, ECANCELED if another message to it has failed,
-/// EBADMSG if the shared memory is damaged, or EIO if the system refuses memory.
+/// the job has died, EPIPE if the call has waited and the receiver has left, ECANCELED if another
+/// message to it has failed, EBADMSG if the shared memory is damaged, or EIO if the system refuses
+/// memory.
 ///
 /// # Safety
 /// `message` is null or points to so many bytes, which do not change during the call.

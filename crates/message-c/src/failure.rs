@@ -10,12 +10,12 @@ use message::{Error, JoinError};
 pub(crate) fn failed(why: Error) -> Failure {
     let code = match why {
         Error::NoSuchRank { .. } | Error::WrongLength { .. } | Error::OtherType { .. } => libc::EINVAL,
-        Error::TooShort { .. } | Error::OtherLength { .. } => libc::EMSGSIZE,
+        Error::TooShort { .. } | Error::OtherLength { .. } | Error::OtherValues { .. } => libc::EMSGSIZE,
         Error::Lost { .. } => libc::EOWNERDEAD,
         Error::Left { .. } => libc::EPIPE,
         Error::Withdrawn { .. } | Error::GivenUp { .. } => libc::ECANCELED,
         Error::Damaged { .. } => libc::EBADMSG,
-        Error::System { .. } => libc::EIO,
+        Error::System { .. } | Error::Window { .. } => libc::EIO,
         Error::BeyondWindow { .. } => libc::ERANGE,
         Error::Contexts { .. } => libc::EOVERFLOW,
     };

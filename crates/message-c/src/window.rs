@@ -28,10 +28,10 @@ fn outside(window: &message::Window<'_>, words: *const c_void, count: usize) -> 
 }
 
 /// Registers memory of so many words, full of zeros. All ranks must call this, and each chooses the
-/// length of its own part.
+/// length of its own part. Zero counts as one.
 ///
-/// Returns as `rowlock_communicator_barrier`, or EIO at all ranks if one has no memory; then
-/// `*window` is NULL.
+/// Returns as `rowlock_communicator_barrier`, or EIO at all ranks if one has less memory than all
+/// parts need together; then `*window` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_communicator_window(
     communicator: Option<&Communicator>,

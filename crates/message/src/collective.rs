@@ -49,7 +49,7 @@ impl Communicator {
     /// Copies the values of the rank `root` to all ranks, along a binomial tree.
     ///
     /// # Errors
-    /// If the ranks have other numbers of values.
+    /// If the ranks have different numbers of values.
     pub fn broadcast<T: Element>(&self, root: u32, values: &mut [T]) -> Result<(), Error> {
         self.member(root)?;
         let ranks = self.ranks();
@@ -73,7 +73,7 @@ impl Communicator {
     /// values.
     ///
     /// # Errors
-    /// If the root's values are not as many as all parts together, or if parts have other lengths.
+    /// If the root's values are not as many as all parts together, or if parts have different lengths.
     pub fn scatter<T: Element>(&self, root: u32, values: &[T], part: &mut [T]) -> Result<(), Error> {
         self.member(root)?;
         if self.rank() != root {
@@ -144,7 +144,7 @@ impl Communicator {
     /// associative; it may depend on the order of its arguments.
     ///
     /// # Errors
-    /// If the ranks have other numbers of values.
+    /// If the ranks have different numbers of values.
     pub fn reduce<T: Element>(&self, root: u32, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
         self.member(root)?;
         let (rank, ranks) = (self.rank(), self.ranks());
@@ -173,7 +173,7 @@ impl Communicator {
     /// As [`reduce`](Self::reduce), with the result at all ranks.
     ///
     /// # Errors
-    /// If the ranks have other numbers of values.
+    /// If the ranks have different numbers of values.
     pub fn all_reduce<T: Element>(&self, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
         self.reduce(0, values, combine)?;
         self.broadcast(0, values)
@@ -182,7 +182,7 @@ impl Communicator {
     /// Sends the part with the number of each rank to that rank, and receives one from each.
     ///
     /// # Errors
-    /// If `parts` and `received` have other lengths, or no equal part for each rank.
+    /// If `parts` and `received` have different lengths, or no equal part for each rank.
     pub fn all_to_all<T: Element>(&self, parts: &[T], received: &mut [T]) -> Result<(), Error> {
         let (rank, ranks) = (self.rank(), self.ranks());
         let length = parts.len() / ranks as usize;
@@ -214,7 +214,7 @@ impl Communicator {
 
     fn take<T: Element>(&self, call: Call, from: u32, values: &mut [T]) -> Result<(), Error> {
         let status = self.receive_by(Talk::Collective, Source::Rank(from), Tag::Value(call as u32), values);
-        self.check_count(from, status, values.len())
+        self.check_part::<T>(from, status, values.len())
     }
 
     fn collect<T: Element, U: Element>(
@@ -225,18 +225,20 @@ impl Communicator {
     ) -> Result<(), Error> {
         let receive = (Source::Rank(from), Tag::Value(call as u32), &mut *values);
         let status = self.exchange(Talk::Collective, (to, call as u32, sent), receive);
-        self.check_count(from, status, values.len())
+        self.check_part::<U>(from, status, values.len())
     }
 
-    fn check_count(&self, from: u32, status: Result<Status, Error>, expected: usize) -> Result<(), Error> {
-        let rank = self.member(from)?;
-        match status {
-            Ok(Status { count, .. }) if count == expected => Ok(()),
-            Ok(Status { count, .. }) => {
-                Err(Error::OtherLength { rank, found: count as u64, expected: expected as u64 })
-            }
-            Err(why) => Err(why),
-        }
+    /// Whether another rank takes part with as many values of this type as expected. The program
+    /// knows of no message, buffer or tag.
+    fn check_part<T>(&self, from: u32, status: Result<Status, Error>, expected: usize) -> Result<(), Error> {
+        let (rank, expected) = (self.member(from)?, expected as u64);
+        let found = match status {
+            Ok(Status { count, .. }) => count as u64,
+            Err(Error::TooShort { length, .. }) => length.div_ceil(size_of::<T>() as u64),
+            Err(Error::OtherType { length, size, .. }) => return Err(Error::OtherValues { rank, length, size }),
+            Err(why) => return Err(why),
+        };
+        if found == expected { Ok(()) } else { Err(Error::OtherLength { rank, found, expected }) }
     }
 }
 

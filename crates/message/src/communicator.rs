@@ -162,9 +162,9 @@ impl Communicator {
     pub fn send_receive<T: Element, U: Element>(
         &self,
         (to, sent_tag, sent): (u32, u32, &[T]),
-        (from, tag, values): (Source, Tag, &mut [U]),
+        (from, tag, values): (impl Into<Source>, impl Into<Tag>, &mut [U]),
     ) -> Result<Status, Error> {
-        self.exchange(Talk::Messages, (to, sent_tag, sent), (from, tag, values))
+        self.exchange(Talk::Messages, (to, sent_tag, sent), (from.into(), tag.into(), values))
     }
 
     pub(crate) fn exchange<T: Element, U: Element>(

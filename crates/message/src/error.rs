@@ -1,12 +1,13 @@
 //! Errors. Each names the rank that it is about.
 
+use std::fmt;
 use std::io;
 
 /// The reason why a message could not be sent or received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is no such rank.
-    #[error("there is no rank {rank}: the communicator has {ranks} ranks, counted from 0")]
+    #[error("there is no rank {rank}: the communicator has {}, counted from 0", Count((*ranks).into(), "rank"))]
     NoSuchRank {
         /// The number that was given.
         rank: u32,
@@ -15,8 +16,10 @@ pub enum Error {
     },
     /// The message does not fit. It is kept: a call with a longer buffer receives it.
     #[error(
-        "the message of {length} bytes from rank {rank} with tag {tag} does not fit into a buffer of {room} bytes: \
-         receive it with a longer one"
+        "the message of {} from rank {rank} with tag {tag} does not fit into a buffer of {}: \
+         receive it with a longer one",
+        Count(*length, "byte"),
+        Count(*room, "byte")
     )]
     TooShort {
         /// The sender.
@@ -30,8 +33,10 @@ pub enum Error {
     },
     /// The message is no whole number of values of the type. It is kept, as above.
     #[error(
-        "the message of {length} bytes from rank {rank} with tag {tag} is no sequence of values of {size} bytes: \
-         receive it as the type that was sent"
+        "the message of {} from rank {rank} with tag {tag} is no sequence of values of {}: \
+         receive it as the type that was sent",
+        Count(*length, "byte"),
+        Count(*size, "byte")
     )]
     OtherType {
         /// The sender.
@@ -44,7 +49,7 @@ pub enum Error {
         size: u64,
     },
     /// A part of a collective call has another length at another rank.
-    #[error("rank {rank} takes part with {found} values, and this rank expects {expected} from it")]
+    #[error("rank {rank} takes part with {}, and this rank expects {expected} from it", Count(*found, "value"))]
     OtherLength {
         /// The other rank.
         rank: u32,
@@ -53,8 +58,22 @@ pub enum Error {
         /// The number that was expected.
         expected: u64,
     },
+    /// A part of a collective call is no whole number of values of the type at this rank.
+    #[error(
+        "rank {rank} takes part with {}, and this rank expects values of {} from it",
+        Count(*length, "byte"),
+        Count(*size, "byte")
+    )]
+    OtherValues {
+        /// The other rank.
+        rank: u32,
+        /// The length of its part in bytes.
+        length: u64,
+        /// The size of the values that were expected.
+        size: u64,
+    },
     /// The buffers of a collective call do not fit together.
-    #[error("rank {rank} takes part with a buffer of {found} values, and needs {expected}")]
+    #[error("rank {rank} takes part with a buffer of {}, and needs {expected}", Count(*found, "value"))]
     WrongLength {
         /// The calling rank.
         rank: u32,
@@ -79,7 +98,7 @@ pub enum Error {
         rank: u32,
     },
     /// The sender has given up before all of the message had arrived.
-    #[error("rank {rank} has given up sending a message of {length} bytes with tag {tag}")]
+    #[error("rank {rank} has given up sending a message of {} with tag {tag}", Count(*length, "byte"))]
     Withdrawn {
         /// The sender.
         rank: u32,
@@ -110,6 +129,14 @@ pub enum Error {
         /// The reason, as the system or MPI says it.
         why: String,
     },
+    /// A window cannot be had.
+    #[error("rank {rank} cannot register memory: {why}")]
+    Window {
+        /// The rank whose memory it is.
+        rank: u32,
+        /// The reason.
+        why: String,
+    },
     /// The words are not within the memory that a rank has registered.
     #[error("the words up to {end} are beyond the memory that rank {rank} has registered, which has {length}")]
     BeyondWindow {
@@ -132,6 +159,21 @@ impl Error {
     /// A function that makes an error of the system one about a rank.
     pub(crate) fn system(rank: u32) -> impl FnOnce(io::Error) -> Error {
         move |why| Error::System { rank, why: why.to_string() }
+    }
+
+    /// A function that makes an error of the system one about the window of a rank.
+    pub(crate) fn window(rank: u32) -> impl FnOnce(io::Error) -> Error {
+        move |why| Error::Window { rank, why: why.to_string() }
+    }
+}
+
+/// A number of things, such as "1 byte" or "2 bytes".
+pub(crate) struct Count(pub(crate) u64, pub(crate) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Count(number, noun) = self;
+        write!(f, "{number} {noun}{}", if *number == 1 { "" } else { "s" })
     }
 }
 
@@ -191,7 +233,10 @@ pub enum JoinError {
         known: u64,
     },
     /// The file's length contradicts its header.
-    #[error("the shared memory should have {expected} bytes and has {found}: it has been cut off or overwritten")]
+    #[error(
+        "the shared memory should have {} and has {found}: it has been cut off or overwritten",
+        Count(*expected, "byte")
+    )]
     Length {
         /// The length by the header.
         expected: u64,
@@ -211,10 +256,28 @@ pub enum JoinError {
 
 impl JoinError {
     pub(crate) const TOO_SHORT: JoinError = JoinError::Foreign { why: "it is too short" };
+    pub(crate) const NONSENSE: JoinError = JoinError::Foreign { why: "its header says nonsense" };
 
     /// A function that makes an error of the system one of this action.
     pub(crate) fn system(doing: impl Into<String>) -> impl Fn(io::Error) -> JoinError {
         let doing = doing.into();
         move |why| JoinError::System { doing: doing.clone(), why }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular_in_texts() {
+        let too_short = Error::TooShort { rank: 1, tag: 4, length: 2, room: 1 }.to_string();
+        assert!(
+            too_short
+                .starts_with("the message of 2 bytes from rank 1 with tag 4 does not fit into a buffer of 1 byte:")
+        );
+        let other = |found| Error::OtherLength { rank: 1, found, expected: 3 }.to_string();
+        assert_eq!(other(1), "rank 1 takes part with 1 value, and this rank expects 3 from it");
+        assert_eq!(other(0), "rank 1 takes part with 0 values, and this rank expects 3 from it");
     }
 }

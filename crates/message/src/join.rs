@@ -1,5 +1,6 @@
 //! How a rank finds its job.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::communicator::Communicator;
 use crate::endpoint::Endpoint;
 use crate::error::JoinError;
 use crate::memory::{self, Memory};
+use crate::roster::Roster;
 use crate::transport::Transport;
 
 /// The variables by which the ranks of `rowlock prun` find their job.
@@ -70,15 +72,19 @@ pub fn join(waiting: Waiting) -> Result<Communicator, JoinError> {
     let file = files::open_existing(path);
     let file = file.map_err(JoinError::system(format!("open the shared memory {}", path.display())))?;
     let memory = Memory::open(file)?;
-    if memory.ranks() != ranks {
-        return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.ranks() });
+    if memory.roster.ranks() != ranks {
+        return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.roster.ranks() });
     }
     let cpus = std::env::var(environment::CPUS).ok().and_then(|cpus| cpus.parse().ok()).filter(|&cpus| cpus > 0);
     world(Arc::new(memory), rank, cpus.map_or(waiting, |cpus| waiting.or_cpus(cpus)))
 }
 
 fn world(memory: Arc<Memory>, rank: u32, waiting: Waiting) -> Result<Communicator, JoinError> {
-    Ok(Communicator::world(Endpoint::new(Transport::claim(memory, rank)?, rank, waiting)))
+    Ok(claimed(Transport::claim(memory, rank)?, rank, waiting))
+}
+
+fn claimed(transport: Transport, rank: u32, waiting: Waiting) -> Communicator {
+    Communicator::world(Endpoint::new(transport, rank, waiting))
 }
 
 /// A job whose ranks are threads of this process.
@@ -101,7 +107,7 @@ pub fn threads(ranks: u32, waiting: Waiting) -> Result<Vec<Communicator>, JoinEr
 /// Ranks that have not joined are waited for by those that need them.
 ///
 /// If a job of this name has died before all its ranks had joined, the next job removes what it
-/// left.
+/// left, whichever number of ranks or version of this library it had.
 ///
 /// # Errors
 /// If the rank has joined already, or if the file cannot be created or is something else.
@@ -116,33 +122,39 @@ pub fn join_named(path: impl AsRef<Path>, rank: u32, ranks: u32, waiting: Waitin
     }
     let name = path.file_name().ok_or_else(files::folder_error).map_err(&system)?;
     let folder = Folder::open(path.parent().unwrap_or(Path::new(""))).map_err(&system)?;
-    loop {
+    let (memory, transport) = loop {
         let file = match files::open_existing(path) {
             Ok(file) => file,
-            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+            Err(why) if why.kind() == ErrorKind::NotFound => {
                 let draft = Draft::create(&folder, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).map_err(&system)?;
                 memory::begin_in(draft.file(), ranks)?;
+                let memory = Arc::new(Memory::open(draft.file().try_clone().map_err(&system)?)?);
+                // Before others can find it: a job without a rank would never be over.
+                let transport = Transport::claim(memory.clone(), rank)?;
                 match draft.give_new_name(name) {
-                    Err(why) if why.kind() != std::io::ErrorKind::AlreadyExists => return Err(system(why)),
-                    // This rank or another has created it.
-                    _ => continue,
+                    Ok(()) => break (memory, transport),
+                    // Another rank has created it.
+                    Err(why) if why.kind() == ErrorKind::AlreadyExists => continue,
+                    Err(why) => return Err(system(why)),
                 }
             }
             Err(why) => return Err(system(why)),
         };
-        let memory = Arc::new(Memory::open(file)?);
-        if memory.ranks() != ranks {
-            return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.ranks() });
-        }
-        // Nothing more will come of it: its ranks have all joined, or one has died.
-        if memory.is_complete() || memory.lost().is_some() {
-            memory.remove_name(&folder, name, path).map_err(&system)?;
+        let roster = Roster::open(file)?;
+        // Before anything else is compared: a job of another version or size may be over as well.
+        if roster.is_over() {
+            roster.remove_name(&folder, name, path).map_err(&system)?;
             continue;
         }
-        let world = world(memory.clone(), rank, waiting)?;
-        if memory.is_complete() {
-            memory.remove_name(&folder, name, path).map_err(&system)?;
+        let memory = Arc::new(Memory::of(roster)?);
+        if memory.roster.ranks() != ranks {
+            return Err(JoinError::OtherRanks { rank, expected: ranks, found: memory.roster.ranks() });
         }
-        return Ok(world);
+        break (memory.clone(), Transport::claim(memory, rank)?);
+    };
+    let world = claimed(transport, rank, waiting);
+    if memory.roster.is_complete() {
+        memory.roster.remove_name(&folder, name, path).map_err(&system)?;
     }
+    Ok(world)
 }

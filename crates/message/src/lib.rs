@@ -28,6 +28,8 @@ mod record;
 mod request;
 mod ring;
 #[cfg(not(loom))]
+mod roster;
+#[cfg(not(loom))]
 mod sending;
 #[cfg(not(loom))]
 mod split;

@@ -12,66 +12,31 @@
 //! The memory consists of atomic integers only, and its content is never trusted: see the module
 //! `ring`. Sizes are checked once against the length of the file, and copied.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::num::NonZeroUsize;
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::fs::{FallocateFlags, FileType};
+use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
-use sys::files::Folder;
 use sys::shared_memory::{Mapping, View};
 use sys::unnamed::UnnamedFile;
-use wait::process_slot::{Claimant, ProcessSlot};
 
 use crate::bell::Bell;
 use crate::error::JoinError;
 use crate::ring::{self, Reader, Writer};
+pub use crate::roster::MOST_RANKS;
+use crate::roster::{self, MAGIC, PAGE, Roster, WORD, header, map, slot};
 use crate::writers::Writers;
 
-/// The most ranks of a job.
-pub const MOST_RANKS: u32 = 256;
-
-/// "rowlock", for messages, and a byte that no text contains. It depends on the byte order.
-const MAGIC: u64 = u64::from_ne_bytes(*b"rowlmsg\x81");
 /// The version of the layout, incremented for each change.
 const VERSION: u64 = 1;
 /// The lines of a ring. A pair of ranks that talks takes 64 KiB in each direction.
 const LINES: u64 = 1024;
 /// The most lines of a ring that another program may have chosen.
 const MOST_LINES: u64 = 1 << 16;
-
-/// Places in the header, which is as long as a slot.
-mod header {
-    pub(super) const MAGIC: usize = 0;
-    pub(super) const VERSION: usize = 1;
-    pub(super) const RANKS: usize = 2;
-    pub(super) const LINES: usize = 3;
-    pub(super) const NAMESPACE: usize = 4;
-    pub(super) const LENGTH: usize = 5;
-    /// One process has removed the file's name.
-    pub(super) const REMOVED: usize = 6;
-    /// The state of the waiting rule, which all ranks change.
-    pub(super) const TEAM: usize = 16;
-}
-
-/// Places in a slot. Words that different ranks write are in cache lines of their own.
-mod slot {
-    pub(super) const PROCESS: usize = 0;
-    pub(super) const BELL: usize = 16;
-    /// A bit for each rank that has written to this one.
-    pub(super) const WRITERS: usize = 32;
-    pub(super) const WORDS: usize = 64;
-}
-
-const WORD: usize = size_of::<u64>();
-/// Rings begin at pages, so that each has memory of its own.
-const PAGE: usize = 4096;
 
 /// The sizes of a job's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +48,10 @@ struct Layout {
 impl Layout {
     /// The length of header and slots in bytes.
     fn slots(self) -> usize {
-        ((self.ranks as usize + 1) * slot::WORDS * WORD).next_multiple_of(PAGE)
+        roster::length(self.ranks)
     }
 
-    /// The length of a ring in bytes.
+    /// The length of a ring in bytes. Rings begin at pages, so that each has memory of its own.
     fn ring(self) -> usize {
         (ring::words(self.lines) * WORD).next_multiple_of(PAGE)
     }
@@ -116,20 +81,11 @@ impl Deref for RingWords {
 /// The memory of a job, as one of its processes has mapped it.
 #[derive(Debug)]
 pub(crate) struct Memory {
+    pub(crate) roster: Roster,
     layout: Layout,
     mapping: Arc<Mapping>,
-    file: File,
-    /// The PID namespace in which the processes identify each other.
-    namespace: u64,
-    header: View<[AtomicU64]>,
-    slots: Vec<Slot>,
-}
-
-/// The slot of a rank.
-#[derive(Debug)]
-struct Slot {
-    process: View<ProcessSlot>,
-    words: View<[AtomicU64]>,
+    /// By rank.
+    slots: Vec<View<[AtomicU64]>>,
 }
 
 /// Creates the memory of a job with so many ranks, without a name, for ranks that find its path in
@@ -185,107 +141,42 @@ pub(crate) fn reserve(file: &File, place: usize, length: usize) -> io::Result<()
     }
 }
 
-fn map(file: &File, length: usize) -> io::Result<Arc<Mapping>> {
-    Mapping::new(file, NonZeroUsize::new(length).ok_or(Errno::INVAL)?)
-}
-
 impl Memory {
     /// Maps the memory in a file, after checking that it is one of a job.
     pub(crate) fn open(file: File) -> Result<Memory, JoinError> {
-        let system = JoinError::system("map the shared memory of the job");
-        let stat =
-            rustix::fs::fstat(&file).map_err(|why| JoinError::system("inspect the shared memory")(why.into()))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(JoinError::Foreign { why: "it is not a regular file" });
-        }
-        let found = stat.st_size.unsigned_abs();
-        let mapped = if found < PAGE as u64 { Err(JoinError::TOO_SHORT) } else { map(&file, PAGE).map_err(&system) };
-        let header: View<[AtomicU64]> = mapped?.slice(0, slot::WORDS).ok_or(JoinError::TOO_SHORT)?;
-        let read = |place: usize| header[place].load(Relaxed);
-        if read(header::MAGIC) != MAGIC {
-            return Err(JoinError::Foreign { why: "it does not begin like one" });
-        }
+        Memory::of(Roster::open(file)?)
+    }
+
+    /// Maps the memory that begins with this roster.
+    pub(crate) fn of(roster: Roster) -> Result<Memory, JoinError> {
+        let read = |place: usize| roster.header[place].load(Relaxed);
         if read(header::VERSION) != VERSION {
             return Err(JoinError::Version { found: read(header::VERSION), known: VERSION });
         }
-        let (ranks, lines) = (read(header::RANKS), read(header::LINES));
-        let is_sensible = (1..=u64::from(MOST_RANKS)).contains(&ranks)
-            && (4..=MOST_LINES).contains(&lines)
-            && lines.is_power_of_two();
-        if !is_sensible {
-            return Err(JoinError::Foreign { why: "its header says nonsense" });
+        let lines = read(header::LINES);
+        if !(4..=MOST_LINES).contains(&lines) || !lines.is_power_of_two() {
+            return Err(JoinError::NONSENSE);
         }
-        let layout = Layout { ranks: ranks as u32, lines: lines as usize };
-        let expected = layout.length() as u64;
+        let layout = Layout { ranks: roster.ranks(), lines: lines as usize };
+        let system = JoinError::system("map the shared memory of the job");
+        let (expected, found) = (layout.length() as u64, roster.file.metadata().map_err(&system)?.len());
         if found != expected || read(header::LENGTH) != expected {
             return Err(JoinError::Length { expected, found });
         }
-        let namespace = read(header::NAMESPACE);
-        let mapping = map(&file, layout.length()).map_err(system)?;
-        let slot = |rank: u32| {
-            let place = (rank as usize + 1) * slot::WORDS * WORD;
-            Some(Slot {
-                process: mapping.get(place + slot::PROCESS * WORD)?,
-                words: mapping.slice(place, slot::WORDS)?,
-            })
-        };
+        let mapping = map(&roster.file, layout.length()).map_err(system)?;
+        let slot = |rank| mapping.slice(roster::place_of_slot(rank), slot::WORDS);
         let slots = (0..layout.ranks).map(slot).collect::<Option<_>>().ok_or(JoinError::TOO_SHORT)?;
-        let header = mapping.slice(0, slot::WORDS).ok_or(JoinError::TOO_SHORT)?;
-        Ok(Memory { layout, mapping, file, namespace, header, slots })
-    }
-
-    pub(crate) fn ranks(&self) -> u32 {
-        self.layout.ranks
+        Ok(Memory { roster, layout, mapping, slots })
     }
 
     /// The state of the waiting rule, for all ranks.
     pub(crate) fn team_state(&self) -> &AtomicU64 {
-        &self.header[header::TEAM]
-    }
-
-    /// The slot of the process of a rank.
-    #[inline]
-    pub(crate) fn process(&self, rank: u32) -> &ProcessSlot {
-        &self.slots[rank as usize].process
-    }
-
-    /// The calling process, as the slots identify it.
-    pub(crate) fn own_process(&self) -> Claimant {
-        Claimant::own(self.namespace)
-    }
-
-    /// The process id of a rank, if it means something here.
-    pub(crate) fn pid(&self, rank: u32) -> Option<u32> {
-        self.process(rank).pid(self.namespace)
-    }
-
-    /// The first rank whose process has died, or that was abandoned, with its process id.
-    pub(crate) fn lost(&self) -> Option<(u32, u32)> {
-        (0..self.ranks()).find_map(|rank| Some((rank, self.process(rank).lost_pid(self.namespace)?)))
-    }
-
-    /// Whether all ranks have joined.
-    pub(crate) fn is_complete(&self) -> bool {
-        (0..self.ranks()).all(|rank| !self.process(rank).is_free())
-    }
-
-    /// Removes the name of the file, if it is still that of this memory, and once.
-    pub(crate) fn remove_name(&self, folder: &Folder, name: &OsStr, path: &Path) -> io::Result<()> {
-        if self.header[header::REMOVED].swap(1, Relaxed) != 0 {
-            return Ok(());
-        }
-        let named = rustix::fs::lstat(path);
-        let own = rustix::fs::fstat(&self.file)?;
-        match named {
-            Ok(named) if (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino) => folder.remove(name),
-            Ok(_) | Err(Errno::NOENT) => Ok(()),
-            Err(why) => Err(why.into()),
-        }
+        &self.roster.header[header::TEAM]
     }
 
     #[inline]
     pub(crate) fn bell(&self, rank: u32) -> Bell<'_> {
-        Bell::new(&self.slots[rank as usize].words[slot::BELL..])
+        Bell::new(&self.slots[rank as usize][slot::BELL..])
     }
 
     /// The longest payload of a record.
@@ -303,7 +194,7 @@ impl Memory {
     /// The ranks that write to this one.
     #[inline]
     pub(crate) fn writers(&self, to: u32) -> Writers<'_> {
-        Writers::new(&self.slots[to as usize].words[slot::WRITERS..])
+        Writers::new(&self.slots[to as usize][slot::WRITERS..])
     }
 
     /// The reader's end of a ring. To be called once.
@@ -313,7 +204,7 @@ impl Memory {
 
     fn ring(&self, from: u32, to: u32) -> io::Result<RingWords> {
         let place = self.layout.place_of_ring(from, to);
-        reserve(&self.file, place, self.layout.ring())?;
+        reserve(&self.roster.file, place, self.layout.ring())?;
         self.mapping.slice(place, ring::words(self.layout.lines)).map(RingWords).ok_or_else(|| Errno::INVAL.into())
     }
 }

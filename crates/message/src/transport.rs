@@ -33,11 +33,11 @@ pub(crate) enum Transport {
 impl Transport {
     /// The calling process becomes this rank, once.
     pub(crate) fn claim(memory: Arc<Memory>, rank: u32) -> Result<Transport, JoinError> {
-        if rank >= memory.ranks() {
-            return Err(JoinError::NoSuchRank { rank, ranks: memory.ranks() });
+        if rank >= memory.roster.ranks() {
+            return Err(JoinError::NoSuchRank { rank, ranks: memory.roster.ranks() });
         }
-        let claimant = memory.own_process();
-        if memory.process(rank).claim(claimant) {
+        let claimant = memory.roster.own_process();
+        if memory.roster.process(rank).claim(claimant) {
             Ok(Transport::Memory(memory, claimant))
         } else {
             Err(JoinError::Joined { rank })
@@ -46,7 +46,7 @@ impl Transport {
 
     pub(crate) fn ranks(&self) -> u32 {
         match self {
-            Transport::Memory(memory, _) => memory.ranks(),
+            Transport::Memory(memory, _) => memory.roster.ranks(),
             #[cfg(feature = "mpi")]
             Transport::Mpi(job) => job.ranks(),
         }
@@ -111,7 +111,7 @@ impl Transport {
     /// The process id of a rank whose memory this process may read, as far as is known.
     pub(crate) fn pid(&self, rank: u32) -> Option<u32> {
         match self {
-            Transport::Memory(memory, _) => memory.pid(rank),
+            Transport::Memory(memory, _) => memory.roster.pid(rank),
             #[cfg(feature = "mpi")]
             Transport::Mpi(_) => None,
         }
@@ -140,7 +140,7 @@ impl Transport {
     /// The first rank that has died, with its process id.
     pub(crate) fn lost(&self) -> Option<(u32, u32)> {
         match self {
-            Transport::Memory(memory, _) => memory.lost(),
+            Transport::Memory(memory, _) => memory.roster.lost(),
             #[cfg(feature = "mpi")]
             Transport::Mpi(job) => job.lost(),
         }
@@ -149,7 +149,7 @@ impl Transport {
     /// Whether a rank has left the job.
     pub(crate) fn has_left(&self, rank: u32) -> bool {
         match self {
-            Transport::Memory(memory, _) => memory.process(rank).is_retired(),
+            Transport::Memory(memory, _) => memory.roster.process(rank).is_retired(),
             #[cfg(feature = "mpi")]
             Transport::Mpi(job) => job.has_left(rank),
         }
@@ -159,8 +159,8 @@ impl Transport {
     pub(crate) fn leave(&self, rank: u32) {
         match self {
             Transport::Memory(memory, claimant) => {
-                memory.process(rank).retire(*claimant);
-                (0..memory.ranks()).for_each(|other| memory.bell(other).ring());
+                memory.roster.process(rank).retire(*claimant);
+                (0..memory.roster.ranks()).for_each(|other| memory.bell(other).ring());
             }
             #[cfg(feature = "mpi")]
             Transport::Mpi(job) => job.leave(),
@@ -170,7 +170,7 @@ impl Transport {
     /// This rank has died, although its process goes on.
     pub(crate) fn die(&self, rank: u32) {
         match self {
-            Transport::Memory(memory, claimant) => memory.process(rank).abandon(*claimant),
+            Transport::Memory(memory, claimant) => memory.roster.process(rank).abandon(*claimant),
             #[cfg(feature = "mpi")]
             Transport::Mpi(job) => job.die(),
         }

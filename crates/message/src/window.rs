@@ -50,24 +50,25 @@ impl Communicator {
     /// rank has dropped its own, or has died.
     ///
     /// # Errors
-    /// At all ranks, if one has too little memory or cannot open that of the others, or if not all
-    /// are on one machine.
+    /// At all ranks, if one has less memory than all parts need together or cannot open those of the
+    /// others, or if not all are on one machine.
     pub fn window(&self, words: usize) -> Result<Window<'_>, Error> {
         self.expect_one_machine()?;
+        self.expect_memory(words)?;
         let own = create(words);
         // No path if there is no memory.
         let path = own.as_ref().map_or(OsStr::new(""), |file| file.path().as_os_str());
         let paths = self.all_gather_texts(path)?;
-        let open = |(path, &rank): (&OsString, &u32)| open(Path::new(path)).map_err(Error::system(rank));
+        let open = |(path, &rank): (&OsString, &u32)| open(Path::new(path)).map_err(Error::window(rank));
         let parts: Result<Vec<_>, _> = paths.iter().zip(self.members.iter()).map(open).collect();
         // Files are open in all ranks before the first one closes its own, or fails.
         let mut failed = [u8::from(parts.is_err())];
         self.all_reduce(&mut failed, u8::max)?;
         let rank = self.endpoint.rank;
-        own.map_err(Error::system(rank))?;
+        own.map_err(Error::window(rank))?;
         match (parts, failed) {
             (Ok(parts), [0]) => Ok(Window { communicator: self, parts }),
-            (Ok(_), _) => Err(Error::system(rank)(io::Error::other("another rank cannot open the windows"))),
+            (Ok(_), _) => Err(Error::window(rank)(io::Error::other("another rank cannot open that of all"))),
             (Err(why), _) => Err(why),
         }
     }
@@ -83,18 +84,35 @@ impl Communicator {
         elsewhere.map_or(Ok(()), |(_, &rank)| {
             let first = self.members[0];
             let why = format!("a window is for ranks on one machine and in one PID namespace, and this one is not in that of rank {first}");
-            Err(Error::System { rank, why })
+            Err(Error::Window { rank, why })
         })
     }
+
+    /// The kernel would end processes, rather than refuse memory. So all ranks look at the memory
+    /// that is left before one of them takes any, and all judge in the same way.
+    fn expect_memory(&self, words: usize) -> Result<(), Error> {
+        let mut all = vec![0; self.ranks() as usize * 2];
+        self.all_gather(&[words as u64, sys::memory::available()], &mut all)?;
+        shortage(all.as_chunks().0).map_or(Ok(()), |(rank, why)| Err(Error::Window { rank: self.members[rank], why }))
+    }
+}
+
+/// The rank with the longest part, and the reason, if the parts of all need more memory than one of
+/// them has. Each rank has a number of words, and of bytes that are left.
+fn shortage(ranks: &[[u64; 2]]) -> Option<(usize, String)> {
+    // The sum of 256 lengths is beyond 64 bits.
+    let needed: u128 = ranks.iter().map(|&[words, _]| u128::from(words.max(1)) * size_of::<u64>() as u128).sum();
+    let left = ranks.iter().map(|&[_, left]| left).min()?;
+    if needed <= u128::from(left) {
+        return None;
+    }
+    let most = ranks.iter().map(|&[words, _]| words).max()?;
+    let longest = ranks.iter().position(|&[words, _]| words == most)?;
+    Some((longest, format!("the parts of all ranks need {needed} bytes together, of {left} that are available")))
 }
 
 fn create(words: usize) -> io::Result<UnnamedFile> {
     let length = words.max(1).checked_mul(size_of::<u64>()).ok_or(Errno::NOMEM)?;
-    // The kernel would end processes, rather than refuse memory.
-    let left = sys::memory::available();
-    if length as u64 > left {
-        return Err(io::Error::other(format!("{length} bytes of memory are needed, and {left} are available")));
-    }
     let file = UnnamedFile::of_length(length as u64)?;
     memory::reserve(file.file(), 0, length)?;
     Ok(file)
@@ -162,5 +180,27 @@ impl Window<'_> {
         let range: Range<usize> = place..place.saturating_add(count);
         let beyond = Error::BeyondWindow { rank: member, end: range.end as u64, length: all.len() as u64 };
         all.get(range).ok_or(beyond)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_only_fit_alone_are_a_shortage_that_names_the_first_of_the_longest() {
+        assert_eq!(shortage(&[[100, 1_600], [100, 1_600]]), None);
+        let why =
+            |needed, left| format!("the parts of all ranks need {needed} bytes together, of {left} that are available");
+        assert_eq!(shortage(&[[100, 1_600], [101, 1_600], [101, 1_600]]), Some((1, why("2416", "1600"))));
+        // One rank has less memory than the others.
+        assert_eq!(shortage(&[[100, 1_600], [100, 1_599]]), Some((0, why("1600", "1599"))));
+        // Zero counts as one.
+        assert_eq!(shortage(&[[0, 16], [0, 16]]), None);
+        assert_eq!(shortage(&[[0, 15], [0, 15]]), Some((0, why("16", "15"))));
+        assert_eq!(
+            shortage(&[[u64::MAX, u64::MAX]; 2]),
+            Some((0, why("295147905179352825840", "18446744073709551615")))
+        );
     }
 }

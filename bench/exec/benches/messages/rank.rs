@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use message::{Communicator, Source, Waiting, join};
+use message::{Communicator, Waiting, join};
 use rowlock_bench_exec::now;
 
 /// The time between two rounds.
@@ -85,7 +85,7 @@ fn talk(world: &Communicator, kind: &str, compute: impl Fn(Duration), round: u64
         }
         "exchange" => {
             compute(GRAIN);
-            world.send_receive((next, 0, &[last]), (Source::Rank(previous), 0.into(), &mut said))?;
+            world.send_receive((next, 0, &[last]), (previous, 0, &mut said))?;
         }
         "around" => pass_on(world, &mut said, || ())?,
         "overlap" => {

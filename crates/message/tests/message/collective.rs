@@ -1,6 +1,6 @@
 //! Collective calls and communicators.
 
-use rowlock_message::{Error, Source, Tag};
+use rowlock_message::{Communicator, Error, Source, Tag};
 
 use super::run;
 
@@ -109,5 +109,39 @@ fn buffers_that_do_not_fit_together_are_errors() {
         let result = world.broadcast(0, &mut vec![0_u8; if rank == 0 { 1 } else { 2 }]);
         let shorter = Error::OtherLength { rank: 0, found: 1, expected: 2 };
         assert_eq!(result, if rank == 0 { Ok(()) } else { Err(shorter) });
+    });
+}
+
+#[test]
+fn a_rank_with_another_number_of_values_is_named_whether_it_has_more_or_fewer() {
+    for [own, other] in [[3, 5], [5, 3]] {
+        run(2, |world| {
+            let is_first = world.rank() == 0;
+            let expect = |call: fn(&Communicator, usize) -> Result<(), Error>| {
+                // A part that is too long stays in its communicator.
+                let both = world.split(Some(0), 0).unwrap().unwrap();
+                let result = call(&both, if is_first { own } else { other });
+                let different = Error::OtherLength { rank: 1, found: other as u64, expected: own as u64 };
+                assert!(!is_first || result == Err(different), "{result:?}");
+            };
+            expect(|both, length| both.broadcast(1, &mut vec![0_u64; length]));
+            expect(|both, length| both.scatter(1, &vec![0_u64; 2 * length], &mut vec![0; length]));
+            expect(|both, length| both.gather(0, &vec![0_u64; length], &mut vec![0; 2 * length]));
+            expect(|both, length| both.reduce(0, &mut vec![0_u64; length], u64::max));
+            expect(|both, length| both.all_to_all(&vec![0_u64; 2 * length], &mut vec![0; 2 * length]));
+            // The other rank waits in this until the first one has left.
+            expect(|both, length| both.all_reduce(&mut vec![0_u64; length], u64::max));
+        });
+    }
+}
+
+#[test]
+fn a_rank_with_values_of_another_size_is_named() {
+    run(2, |world| match world.rank() {
+        0 => {
+            let why = world.gather(0, &[0_u64], &mut [0; 2]);
+            assert_eq!(why, Err(Error::OtherValues { rank: 1, length: 5, size: 8 }));
+        }
+        _ => world.gather(0, &[0_u8; 5], &mut []).unwrap(),
     });
 }

@@ -64,9 +64,29 @@ fn memory_that_one_rank_cannot_have_is_an_error_of_all() {
         for too_many in [usize::MAX, 1 << 50] {
             let words = if world.rank() == 1 { too_many } else { 10 };
             let why = world.window(words).unwrap_err();
-            assert!(matches!(why, Error::System { rank: 1, .. }), "{why}");
+            assert!(matches!(why, Error::Window { rank: 1, .. }), "{why}");
+            assert!(
+                why.to_string().starts_with("rank 1 cannot register memory: the parts of all ranks need "),
+                "{why}"
+            );
         }
         // The ranks go on.
+        assert!(world.window(10).is_ok());
+    });
+}
+
+#[test]
+fn the_lengths_of_all_parts_together_are_compared_with_the_memory() {
+    // A test with parts that each fit would fill the memory of this machine if it failed. Those are
+    // tested in `window.rs`.
+    let words = [1 << 50, 10, 1 << 50];
+    let needed = words.iter().sum::<usize>() * size_of::<u64>();
+    let begin = format!("rank 0 cannot register memory: the parts of all ranks need {needed} bytes together, of ");
+    run(3, |world| {
+        let why = world.window(words[world.rank() as usize]).unwrap_err().to_string();
+        assert!(why.starts_with(&begin), "{why}");
+        // It is the same one at all ranks.
+        assert_eq!(world.all_gather_texts(why.as_ref()).unwrap(), [&*why; 3]);
         assert!(world.window(10).is_ok());
     });
 }

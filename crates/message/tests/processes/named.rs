@@ -1,5 +1,7 @@
 //! Jobs that are found by a name.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use libtest_mimic::Trial;
@@ -14,6 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("ranks_that_join_late_get_what_was_sent_before", late),
         trial("the_name_is_gone_when_all_have_joined", gone),
         trial("a_job_that_died_before_all_had_joined_is_replaced", replaced),
+        trial("a_job_that_died_is_replaced_whatever_its_number_of_ranks_and_its_version", replaced_by_others),
         trial("a_rank_joins_once", once),
     ]
 }
@@ -62,6 +65,28 @@ fn replaced() {
     assert_eq!(dying.read_line(), "sent");
     dying.kill();
     assert!(path.exists());
+    late_pair(&path);
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+fn replaced_by_others() {
+    expect_replaced(5, |_| {});
+    // Another version, and lines and a length of nonsense.
+    let write = |file: &File, word: u64, value: u64| file.write_all_at(&value.to_ne_bytes(), word * 8).unwrap();
+    expect_replaced(2, |file| write(file, 1, 99));
+    expect_replaced(2, |file| write(file, 3, 3));
+    expect_replaced(2, |file| file.set_len(8192).unwrap());
+}
+
+/// Two ranks join after a job of so many ranks has died, whose file was changed, and not before.
+fn expect_replaced(ranks: u32, change: impl Fn(&File)) {
+    let (folder, path) = object_path();
+    let mut dying = Rank::start_named(&path, 0, ranks, "tell");
+    assert_eq!(dying.read_line(), "sent");
+    change(&OpenOptions::new().write(true).open(&path).unwrap());
+    join_named(&path, 1, 2, Waiting::default()).unwrap_err();
+    assert!(path.exists());
+    dying.kill();
     late_pair(&path);
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
