@@ -54,8 +54,8 @@ impl Server {
         command.env("PMI_FD", theirs.as_raw_fd().to_string()).env("PMI_RANK", &rank).env("PMI_SIZE", &ranks);
         // The launcher of MPICH sets them as well, and programs choose a device by them.
         command.env("MPI_LOCALRANKID", rank).env("MPI_LOCALNRANKS", ranks);
-        // By default, UCX, which MPICH may use, takes SIGHUP for a wish to debug it. So the job would
-        // outlive its terminal.
+        // UCX, which MPICH may use, takes SIGHUP for a wish to debug it. So the job would outlive
+        // its terminal.
         let is_set = command.get_envs().any(|(name, value)| name == DEBUG_SIGNAL && value.is_some());
         if !is_set && std::env::var_os(DEBUG_SIGNAL).is_none() {
             command.env(DEBUG_SIGNAL, "0");

@@ -73,7 +73,8 @@ impl Communicator {
     /// values.
     ///
     /// # Errors
-    /// If the root's values are not as many as all parts together, or if parts have different lengths.
+    /// If the root's values are not as many as all parts together, or if parts have different
+    /// lengths.
     pub fn scatter<T: Element>(&self, root: u32, values: &[T], part: &mut [T]) -> Result<(), Error> {
         self.member(root)?;
         if self.rank() != root {

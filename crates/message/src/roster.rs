@@ -1,8 +1,8 @@
 //! The roster of a job: the processes that have joined, and so whether the job is over.
 //!
-//! It is the beginning of the shared memory. Magic number, number of ranks, namespace, processes and
-//! the mark of removal have the same places in all versions of the layout. So a program recognizes
-//! the leftovers of a job that has died, whichever version that had.
+//! It is the beginning of the shared memory. Magic number, number of ranks, namespace, processes
+//! and the mark of removal have the same places in all versions of the layout. So a program
+//! recognizes the leftovers of a job that has died, whichever version that had.
 
 use std::ffi::OsStr;
 use std::fs::File;

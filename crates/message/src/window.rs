@@ -50,8 +50,8 @@ impl Communicator {
     /// rank has dropped its own, or has died.
     ///
     /// # Errors
-    /// At all ranks, if one has less memory than all parts need together or cannot open those of the
-    /// others, or if not all are on one machine.
+    /// At all ranks, if one has less memory than all parts need together or cannot open those of
+    /// the others, or if not all are on one machine.
     pub fn window(&self, words: usize) -> Result<Window<'_>, Error> {
         self.expect_one_machine()?;
         self.expect_memory(words)?;
