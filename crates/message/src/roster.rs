@@ -1,7 +1,7 @@
 //! The roster of a job: the processes that have joined, and so whether the job is over.
 //!
 //! It is the beginning of the shared memory. Magic number, number of ranks, namespace, processes
-//! and the mark of removal have the same places in all versions of the layout. So a program
+//! and the remover have the same places in all versions of the layout. So a program
 //! recognizes the leftovers of a job that has died, whichever version that had.
 
 use std::ffi::OsStr;
@@ -35,8 +35,8 @@ pub(crate) mod header {
     pub(crate) const LINES: usize = 3;
     pub(crate) const NAMESPACE: usize = 4;
     pub(crate) const LENGTH: usize = 5;
-    /// One process has removed the file's name.
-    pub(crate) const REMOVED: usize = 6;
+    /// The process that removes the file's name.
+    pub(crate) const REMOVER: usize = 6;
     /// The state of the waiting rule, which all ranks change.
     pub(crate) const TEAM: usize = 16;
 }
@@ -76,6 +76,8 @@ pub(crate) struct Roster {
     namespace: u64,
     /// By rank.
     processes: Vec<View<ProcessSlot>>,
+    /// Removes the file's name. Its slot is retired afterwards.
+    remover: View<ProcessSlot>,
 }
 
 impl Roster {
@@ -104,8 +106,9 @@ impl Roster {
         let mapping = map(length(ranks))?;
         let process = |rank| mapping.get(place_of_slot(rank) + slot::PROCESS * WORD);
         let processes = (0..ranks).map(process).collect::<Option<_>>().ok_or(JoinError::TOO_SHORT)?;
+        let remover = mapping.get(header::REMOVER * WORD).ok_or(JoinError::TOO_SHORT)?;
         let namespace = header[header::NAMESPACE].load(Relaxed);
-        Ok(Roster { file, header, namespace, processes })
+        Ok(Roster { file, header, namespace, processes, remover })
     }
 
     pub(crate) fn ranks(&self) -> u32 {
@@ -143,16 +146,29 @@ impl Roster {
         self.is_complete() || self.lost().is_some()
     }
 
-    /// Removes the name of the file, if it is still that of this roster, and once.
+    /// Removes the name of the file, if it is still that of this roster. Does nothing if another
+    /// process has done so, or is about to: with two of them, one could remove the name of the next
+    /// job's file.
     pub(crate) fn remove_name(&self, folder: &Folder, name: &OsStr, path: &Path) -> io::Result<()> {
-        if self.header[header::REMOVED].swap(1, Relaxed) != 0 {
+        let own = self.own_process();
+        self.remover.reclaim(self.namespace);
+        if !self.remover.claim(own) {
             return Ok(());
         }
-        let named = rustix::fs::lstat(path);
+        let removed = self.is_at(path).and_then(|is_at| if is_at { folder.remove(name) } else { Ok(()) });
+        match removed {
+            Ok(()) => self.remover.retire(own),
+            Err(_) => self.remover.release(own),
+        }
+        removed
+    }
+
+    /// Whether this path is the name of the file.
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
         let own = rustix::fs::fstat(&self.file)?;
-        match named {
-            Ok(named) if (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino) => folder.remove(name),
-            Ok(_) | Err(Errno::NOENT) => Ok(()),
+        match rustix::fs::lstat(path) {
+            Ok(named) => Ok((named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
             Err(why) => Err(why.into()),
         }
     }

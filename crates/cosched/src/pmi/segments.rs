@@ -1,4 +1,4 @@
-//! Shared memory of MPICH that would outlive its ranks.
+//! Shared memory of MPICH, and of UCX, that would outlive its ranks.
 //!
 //! A rank of MPICH creates a file, tells its name to the others by the server, and removes the name
 //! when all have opened it. If ranks are killed before that, the file stays. So the server removes
@@ -20,6 +20,8 @@ use sys::files::Folder;
 const FOLDER: &str = "/dev/shm";
 /// The beginning of the names of files.
 const PREFIX: &str = "mpich_shar_tmp";
+/// UCX, which MPICH may use, has files as well, whose names it tells nobody.
+const PREFIX_OF_UCX: &str = "ucx_shm_posix_";
 /// The age at which a file without users is abandoned.
 const ABANDONED: Duration = Duration::from_secs(60);
 
@@ -55,7 +57,8 @@ fn abandoned(folder: &Folder) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)?.flatten() {
         let name = entry.file_name().to_str().unwrap_or_default();
-        if name.starts_with(PREFIX) && is_own(folder, name) && is_old(name) {
+        let is_of_mpi = [PREFIX, PREFIX_OF_UCX].iter().any(|prefix| name.starts_with(prefix));
+        if is_of_mpi && is_own(folder, name) && is_old(name) {
             names.push(name.to_owned());
         }
     }
@@ -93,9 +96,9 @@ mod tests {
 
     use super::*;
 
-    /// A file of this test, as MPICH would make it.
-    fn create(of: &str) -> String {
-        let name = format!("{PREFIX}-{of}-{}", std::process::id());
+    /// A file of this test, as MPICH or UCX would make it.
+    fn create(prefix: &str, of: &str) -> String {
+        let name = format!("{prefix}-{of}-{}", std::process::id());
         fs::write(path(&name), "memory").unwrap();
         name
     }
@@ -123,14 +126,19 @@ mod tests {
 
     #[test]
     fn files_of_ranks_that_have_ended_are_removed() {
-        let name = create("ended");
+        let name = create(PREFIX, "ended");
         remove(&[name.clone(), "mpich_shar_tmp-is-gone".to_owned()]);
         assert!(!path(&name).exists());
     }
 
     #[test]
     fn old_files_are_abandoned_unless_a_process_has_mapped_them() {
-        let names = ["new", "old", "mapped"].map(create);
+        for prefix in [PREFIX, PREFIX_OF_UCX] {
+            expect_abandoned(["new", "old", "mapped"].map(|of| create(prefix, of)));
+        }
+    }
+
+    fn expect_abandoned(names: [String; 3]) {
         let old = |name: &str| {
             let file = fs::File::options().read(true).write(true).open(path(name)).unwrap();
             file.set_modified(SystemTime::now() - ABANDONED).unwrap();

@@ -76,6 +76,8 @@ fn replaced_by_others() {
     expect_replaced(2, |file| write(file, 1, 99));
     expect_replaced(2, |file| write(file, 3, 3));
     expect_replaced(2, |file| file.set_len(8192).unwrap());
+    // A process that was killed when it was about to remove the name. No process has this id.
+    expect_replaced(5, |file| write(file, 6, ((1 << 22) - 1) | 1 << 22));
 }
 
 /// Two ranks join after a job of so many ranks has died, whose file was changed, and not before.
