@@ -410,22 +410,17 @@ fn kill_one(draws: &mut Draws, table: &Table, program: &Program) {
     std::thread::sleep(draws.moment());
     let agent = job.id();
     let choose = |of: Vec<u32>, draws: &mut Draws| (!of.is_empty()).then(|| of[draws.below(of.len())]);
-    let (victim, ends) = match draws.below(6) {
+    let victim = match draws.below(6) {
         0 => return end(job, 15),
         1 => return end(job, 2),
-        2 => (Some(agent), true),
-        3 => {
-            // A job goes on without a process that would succeed it, or is going to be one.
-            let victim = choose(processes::children(agent), draws);
-            (victim, victim.is_some_and(|victim| name(victim) == "keeper\n"))
-        }
-        _ => (choose(self::ranks(agent), draws), true),
+        2 => Some(agent),
+        // A job goes on without those that would succeed it.
+        3 => choose(processes::children(agent).into_iter().filter(|&child| name(child) == "keeper\n").collect(), draws),
+        _ => choose(self::ranks(agent), draws),
     };
-    victim.into_iter().for_each(kill_if_alive);
-    // There may have been nothing to kill yet.
-    if victim.is_none() || !ends {
-        return end(job, 15);
-    }
+    // There may be nothing to kill yet.
+    let Some(victim) = victim else { return end(job, 15) };
+    kill_if_alive(victim);
     job.wait();
 }
 
