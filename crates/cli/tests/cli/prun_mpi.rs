@@ -405,8 +405,8 @@ fn ranks_sleep_out_of_their_turn() {
 
 /// Kills a process of a job, or asks its `prun` to end, some time after its start.
 fn kill_one(draws: &mut Draws, table: &Table, program: &Program) {
-    let ranks = (1 + draws.below(4)).to_string();
-    let job = Child::start(&mut prun(table, &["-n", &ranks], &[&program.name(), "meet"]));
+    let ranks = 1 + draws.below(4);
+    let job = Child::start(&mut prun(table, &["-n", &ranks.to_string()], &[&program.name(), "meet"]));
     std::thread::sleep(draws.moment());
     let agent = job.id();
     let choose = |of: Vec<u32>, draws: &mut Draws| (!of.is_empty()).then(|| of[draws.below(of.len())]);
@@ -414,8 +414,10 @@ fn kill_one(draws: &mut Draws, table: &Table, program: &Program) {
         0 => return end(job, 15),
         1 => return end(job, 2),
         2 => Some(agent),
-        // A job goes on without those that would succeed it.
-        3 => choose(processes::children(agent).into_iter().filter(|&child| name(child) == "keeper\n").collect(), draws),
+        // A job goes on without those that would succeed it, and one rank without a PMIx server.
+        3 if ranks > 1 => {
+            choose(processes::children(agent).into_iter().filter(|&child| name(child) == "keeper\n").collect(), draws)
+        }
         _ => choose(self::ranks(agent), draws),
     };
     // There may be nothing to kill yet.
