@@ -414,15 +414,15 @@ fn kill_one(draws: &mut Draws, table: &Table, program: &Program) {
         0 => return end(job, 15),
         1 => return end(job, 2),
         2 => Some(agent),
-        // A job goes on without those that would succeed it, and one rank without a PMIx server.
-        3 if ranks > 1 => {
-            choose(processes::children(agent).into_iter().filter(|&child| name(child) == "keeper\n").collect(), draws)
-        }
+        // A job goes on without those that would succeed it.
+        3 => choose(processes::children(agent).into_iter().filter(|&child| name(child) == "keeper\n").collect(), draws),
         _ => choose(self::ranks(agent), draws),
     };
-    // There may be nothing to kill yet.
-    let Some(victim) = victim else { return end(job, 15) };
-    kill_if_alive(victim);
+    victim.into_iter().for_each(kill_if_alive);
+    // There may have been nothing to kill yet, or only the PMIx server, which one rank does without.
+    if victim.is_none() || ranks == 1 {
+        return end(job, 15);
+    }
     job.wait();
 }
 
