@@ -25,7 +25,7 @@ pub use self::wire::{Answer, Malformed, Refused, Request, take_line};
 use crate::ranks::Reporter;
 use crate::service_thread;
 
-/// The variable of UCX for the signal by which its user debugs it.
+/// The variable of UCX for the signal at which it prints its state.
 const DEBUG_SIGNAL: &str = "UCX_DEBUG_SIGNO";
 
 /// A server for ranks that are going to start.
@@ -54,8 +54,8 @@ impl Server {
         command.env("PMI_FD", theirs.as_raw_fd().to_string()).env("PMI_RANK", &rank).env("PMI_SIZE", &ranks);
         // The launcher of MPICH sets them as well, and programs choose a device by them.
         command.env("MPI_LOCALRANKID", rank).env("MPI_LOCALNRANKS", ranks);
-        // UCX, which MPICH may use, takes SIGHUP for a wish to debug it. So the job would outlive
-        // its terminal.
+        // By default, UCX, which MPICH may use, prints its state at SIGHUP, and goes on. So the job
+        // would outlive its terminal.
         let is_set = command.get_envs().any(|(name, value)| name == DEBUG_SIGNAL && value.is_some());
         if !is_set && std::env::var_os(DEBUG_SIGNAL).is_none() {
             command.env(DEBUG_SIGNAL, "0");

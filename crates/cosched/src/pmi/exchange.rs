@@ -42,7 +42,7 @@ enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A line is no call.
-    #[error("rank {rank} has written {why}: so PMI-1, by which ranks of MPICH find each other, cannot go on")]
+    #[error("rank {rank} has written {why}, so PMI-1, by which ranks of MPICH find each other, cannot go on")]
     Malformed {
         /// The rank.
         rank: u32,
@@ -351,7 +351,7 @@ mod tests {
             (&[INIT, FINALIZE, INIT], "rank 0 has called `init` after `finalize`: a rank can run one MPI program only"),
             (
                 &["hello"],
-                "rank 0 has written `hello`, which begins with no command: so PMI-1, by which ranks of MPICH \
+                "rank 0 has written `hello`, which begins with no command, so PMI-1, by which ranks of MPICH \
                           find each other, cannot go on",
             ),
         ] {

@@ -20,7 +20,7 @@ use sys::files::Folder;
 const FOLDER: &str = "/dev/shm";
 /// The beginning of the names of files.
 const PREFIX: &str = "mpich_shar_tmp";
-/// UCX, which MPICH may use, has files as well, whose names it tells nobody.
+/// UCX, which MPICH may use, creates files as well. The server does not learn their names.
 const PREFIX_OF_UCX: &str = "ucx_shm_posix_";
 /// The age at which a file without users is abandoned.
 const ABANDONED: Duration = Duration::from_secs(60);

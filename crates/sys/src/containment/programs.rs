@@ -1,6 +1,7 @@
-//! Whether programs of this process are left after it was killed: its keepers, and it itself, hold
-//! the end of a pipe for writing, to which nothing is ever written. So the pipe ends when the last
-//! of them has ended, beside any load.
+//! Tells whether a process and its programs have ended.
+//!
+//! The process and its keepers hold the writing end of a pipe, and write nothing. So the pipe ends
+//! when the last of them has ended, however long that takes beside other load.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,8 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// The ends of the pipe. They last as long as this process, so a keeper finds them without a lock.
 static PIPE: OnceLock<(OwnedFd, OwnedFd)> = OnceLock::new();
 
-/// The end that ends with this process and its programs. Those that were started before the first
-/// call do not count.
+/// The reading end of the pipe. Programs that were started before the first call do not count.
 pub(super) fn end() -> io::Result<BorrowedFd<'static>> {
     if let Some((end, _)) = PIPE.get() {
         return Ok(end.as_fd());
@@ -22,7 +22,7 @@ pub(super) fn end() -> io::Result<BorrowedFd<'static>> {
     Ok(PIPE.get_or_init(|| pipe).0.as_fd())
 }
 
-/// The end that this process and its keepers hold. `None` if nothing has asked for the other one.
+/// The writing end. `None` if there was no call of [`end`].
 pub(super) fn held() -> Option<BorrowedFd<'static>> {
     PIPE.get().map(|(_, held)| held.as_fd())
 }

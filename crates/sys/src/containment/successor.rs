@@ -24,9 +24,10 @@ const DISMISS: u8 = 0;
 const ACT: u8 = 1;
 /// How long the users of a folder may take to end.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long programs may create files after the process that has started them was killed. Their
-/// keepers kill them after a second, and beside much load they take longer to end.
+/// How long programs may still create files, at least, after the process that has started them was
+/// killed. Their keepers kill them after a second.
 const LAST_START: Duration = Duration::from_millis(1500);
+/// How long they may do so at most, beside much load.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The shortest time between two attempts to remove it, in nanoseconds.
 const INTERVAL: i64 = 10_000_000;
