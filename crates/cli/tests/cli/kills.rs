@@ -7,6 +7,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use sys::files::PREFIX;
 use testing::Child;
 use testing::family::Family;
 
@@ -14,7 +15,8 @@ use crate::commands::{COMMANDS, Place, Subject, Work};
 use crate::groups;
 
 /// The signals to draw from: KILL, TERM, INT, HUP and QUIT.
-const SIGNALS: [i32; 5] = [9, 15, 2, 1, 3];
+const SIGNALS: [i32; 5] = [KILL, 15, 2, 1, 3];
+const KILL: i32 = Signal::KILL.as_raw();
 
 /// How long a machine under load may take to end everything. On a quiet one it is two seconds.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -104,7 +106,7 @@ fn send(killed: Killed, command: &Child, family: &Family, draws: &mut Draws) {
                 kill_if_alive(any);
             }
             sleep(draws.moment() / 10);
-            command.send(Signal::KILL.as_raw());
+            command.send(KILL);
         }
     }
 }
@@ -133,16 +135,16 @@ fn kill(subject: &Subject, seed: u64) -> (Duration, String) {
         let groups = starters.iter().flat_map(|&starter| groups::of(starter));
         processes.chain(place.left(subject, process)).chain(place.temporary_files()).chain(groups).collect::<Vec<_>>()
     };
-    let wait = |limit: Duration| {
+    let wait = |limit: Duration, is_allowed: fn(&String) -> bool| {
         let ended = Instant::now();
-        while !stays().is_empty() && ended.elapsed() < limit {
+        while !stays().iter().all(is_allowed) && ended.elapsed() < limit {
             sleep(Duration::from_millis(5));
         }
     };
     let mut time = None;
     match killed {
         Killed::AnyOther => {
-            wait(Duration::from_secs(4));
+            wait(Duration::from_secs(4), |_| false);
             if !stays().is_empty() {
                 time = Some(Duration::ZERO);
                 // If the process that would remove it was killed, the next command does. A program
@@ -153,10 +155,18 @@ fn kill(subject: &Subject, seed: u64) -> (Duration, String) {
                 testing::run(&mut command);
                 next.members().into_iter().for_each(testing::processes::kill_tree);
             }
-            wait(LIMIT);
         }
-        _ => wait(LIMIT),
+        Killed::Command(KILL) | Killed::Named => {
+            // No system call replaces a file by one without a name. So a file has a temporary name
+            // for a moment, and if the process is killed then, the next command removes it.
+            wait(LIMIT, |name| name.starts_with(PREFIX));
+            if !stays().is_empty() {
+                testing::run(&mut place.command(subject.line));
+            }
+        }
+        Killed::Command(_) => {}
     }
+    wait(LIMIT, |_| false);
     let time = time.unwrap_or_else(|| sent.elapsed());
     assert_eq!(stays(), [""; 0], "{what} {output}");
     (time, what)
@@ -196,8 +206,8 @@ fn kill_each(times: u64, seed: u64) -> (Duration, String) {
         }
     });
     assert_eq!([bystander.id(), std::process::id()].map(state), before);
-    bystander.send(Signal::KILL.as_raw());
-    bystander.wait().expect_signal(Signal::KILL.as_raw());
+    bystander.send(KILL);
+    bystander.wait().expect_signal(KILL);
     longest.into_inner().unwrap()
 }
 
