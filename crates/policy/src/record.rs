@@ -20,6 +20,9 @@ pub struct RecordedStep {
     pub now: Instant,
     /// How many threads meet.
     pub threads: u32,
+    /// How many rounds they have completed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub round: u64,
     /// How many CPUs they may use.
     pub cpus: u32,
     /// The CPU of the thread.
@@ -46,9 +49,24 @@ pub struct RecordedStep {
 impl RecordedStep {
     /// Records a step of `thread` with copies of its inputs.
     pub fn new(thread: ThreadId, team: &Team<'_>, state: TeamState, seen: Observation, decision: Decision) -> Self {
-        let Team { now, threads, cpus, own_cpu, missing, load, movable, draw, turn } = *team;
+        let Team { now, threads, round, cpus, own_cpu, missing, load, movable, draw, turn } = *team;
         let (missing, decision) = (missing.to_vec(), Some(decision));
-        RecordedStep { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, turn, seen, decision }
+        RecordedStep {
+            thread,
+            now,
+            threads,
+            round,
+            cpus,
+            own_cpu,
+            missing,
+            state,
+            load,
+            movable,
+            draw,
+            turn,
+            seen,
+            decision,
+        }
     }
 
     /// Records the end of a wait of `thread`, which has no decision.
@@ -121,13 +139,13 @@ pub fn replay(rule: WaitingRule, costs: Costs, record: &[RecordedStep]) -> Vec<D
     let mut differences = Vec::new();
     for (index, entry) in record.iter().enumerate() {
         let waiter = waiters.entry(entry.thread).or_insert_with(|| rule.waiter(costs));
-        let RecordedStep { now, threads, cpus, own_cpu, ref missing, load, movable, draw, turn, .. } = *entry;
+        let RecordedStep { now, threads, round, cpus, own_cpu, ref missing, load, movable, draw, turn, .. } = *entry;
         let mut state = entry.state;
         let Some(recorded) = entry.decision else {
             waiter.over(now, &mut state, entry.seen);
             continue;
         };
-        let team = Team { now, threads, cpus, own_cpu, missing, load, movable, draw, turn };
+        let team = Team { now, threads, round, cpus, own_cpu, missing, load, movable, draw, turn };
         let replayed = waiter.step(&team, &mut state, entry.seen);
         if replayed != recorded {
             differences.push(Difference { index, recorded, replayed });

@@ -139,7 +139,7 @@ pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
     named(
         "owner-running",
         WaitingRule::OwnerRunning,
-        "spin while no awaited thread was last seen on this CPU, at most 10 ms, else block",
+        "spin while the awaited threads run, else block",
         "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
     ),
     named(

@@ -64,7 +64,7 @@ use self::load_aware::LoadAware;
 use self::owner_running::OwnerRunning;
 pub use self::rule::{Bound, ParseRuleError, WaitingRule};
 pub use self::spin_predictor::SpinPredictor;
-pub use self::step::{Costs, Decision, Inputs, Missing, Observation, Team, TeamState, Turn};
+pub use self::step::{Costs, Decision, Inputs, Missing, Observation, Running, Team, TeamState, Turn};
 use self::two_phase::TwoPhase;
 use self::variable_competitive::VariableCompetitive;
 use crate::units::{Instant, Span};
@@ -96,10 +96,10 @@ enum RuleState {
 impl Waiter {
     /// The inputs that the rule uses.
     pub const fn inputs(&self) -> Inputs {
-        let nothing = Inputs { missing: false, owner: false, load: false, draw: false };
+        let nothing = Inputs { missing: false, running: false, load: false, draw: false };
         match self.state {
             RuleState::Adaptive(_) => Inputs { missing: true, ..nothing },
-            RuleState::OwnerRunning(_) => Inputs { missing: true, owner: true, ..nothing },
+            RuleState::OwnerRunning(_) => Inputs { running: true, ..nothing },
             RuleState::LoadAware(..) => Inputs { load: true, ..nothing },
             RuleState::Randomized(..) => Inputs { draw: true, ..nothing },
             RuleState::AlwaysSpin
@@ -132,7 +132,7 @@ impl Waiter {
             RuleState::GrainAware(rule, spin) => spin.step_with(seen, || rule.arrive(team.now)),
             RuleState::Randomized(cs, spin) => spin.step_with(seen, || randomized::bound(*cs, team.draw)),
             RuleState::VariableCompetitive(rule, spin) => spin.step_with(seen, || rule.arrive(team.now, *state)),
-            RuleState::OwnerRunning(rule) => rule.step(team, seen),
+            RuleState::OwnerRunning(rule) => rule.step(seen),
             RuleState::Adaptive(adaptive) => adaptive.step(team, state, seen),
         }
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use counters::WaitCounts;
-use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
+use policy::waiting::{Decision, Missing, Observation, Running, Team, TeamState, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use wait::Statistics;
 use wait::turn::Turn;
@@ -97,6 +97,7 @@ impl Steps {
         let team = Team {
             now,
             threads: ranks.here,
+            round: 0,
             cpus: ranks.cpus,
             own_cpu: platform.cpu(),
             missing: if ranks.are_oversubscribed() { &missing } else { &[] },
@@ -126,6 +127,7 @@ impl Steps {
                 Activity::Executed(Observation::Woken)
             }
             Decision::Move(_) => Activity::Executed(Observation::Moved),
+            Decision::CheckRunning => Activity::Executed(Observation::Checked(Running::Unknown)),
         };
     }
 

@@ -83,7 +83,7 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     woken: Vec<ThreadId>,
     /// The spinning ranks whose messages have arrived in the current event. Empty between events.
     receivers: Vec<ThreadId>,
-    /// The memory for the list of missing threads.
+    /// The memory for the missing threads as a thread of one cell sees them.
     missing: Vec<Missing>,
     team_states: Vec<TeamState>,
     recorders: Vec<R>,

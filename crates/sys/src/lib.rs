@@ -61,6 +61,8 @@ pub mod signals;
 pub mod task_group;
 #[allow(unsafe_code)] // Starts a thread on given memory and ends only its kernel thread.
 pub mod thread_block;
+#[allow(unsafe_code)] // Reads the CPU clocks of threads, which the C library names.
+pub mod thread_clock;
 #[allow(unsafe_code)] // Runs destructors, and gives thread-locals their initial values.
 pub mod thread_end;
 #[allow(unsafe_code)] // Installs a signal handler that inspects what it interrupts.

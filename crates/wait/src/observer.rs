@@ -19,11 +19,13 @@ pub enum WaitEvent {
 }
 
 impl WaitEvent {
-    pub(crate) fn of(decision: Decision) -> WaitEvent {
+    /// `None` for a check, which takes a microsecond and counts as part of what it did before.
+    pub(crate) fn of(decision: Decision) -> Option<WaitEvent> {
         match decision {
-            Decision::Spin(_) => WaitEvent::Spinning,
-            Decision::Yield | Decision::Move(_) => WaitEvent::Yielding,
-            Decision::Block => WaitEvent::Blocking,
+            Decision::Spin(_) => Some(WaitEvent::Spinning),
+            Decision::Yield | Decision::Move(_) => Some(WaitEvent::Yielding),
+            Decision::Block => Some(WaitEvent::Blocking),
+            Decision::CheckRunning => None,
         }
     }
 }

@@ -36,6 +36,7 @@ mod world {
     pub(crate) use sys::futex::Scope;
     pub(crate) use sys::shared_memory::ReadOnlyWords;
     use sys::shared_memory::{Mapping, View};
+    use sys::thread_clock::ThreadClock;
 
     /// Words that other processes read.
     pub(crate) type WrittenWords = View<[AtomicU64]>;
@@ -72,6 +73,17 @@ mod world {
 
     pub(crate) fn current_cpu() -> CpuId {
         CpuId(sys::cpus::current())
+    }
+
+    /// The number of the calling thread's CPU clock, for [`is_running`]. Zero if it is unknown.
+    #[inline]
+    pub(crate) fn own_clock() -> u32 {
+        ThreadClock::own().map_or(0, |clock| clock.number().cast_unsigned())
+    }
+
+    /// Whether the thread with this clock runs. `None` if that is unknown.
+    pub(crate) fn is_running(clock: u32) -> Option<bool> {
+        ThreadClock::from_number(clock.cast_signed())?.is_running()
     }
 
     /// Migrates the thread to another CPU, if it may run there.
@@ -167,6 +179,15 @@ mod world {
 
     pub(crate) fn current_cpu() -> CpuId {
         CpuId(0)
+    }
+
+    pub(crate) fn own_clock() -> u32 {
+        1
+    }
+
+    /// A check takes time, in which the others go on.
+    pub(crate) fn is_running(_: u32) -> Option<bool> {
+        Some(now().as_nanos() / 1_000 % 2 == 0)
     }
 
     pub(crate) fn move_to(_: CpuId) {}

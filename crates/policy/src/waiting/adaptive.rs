@@ -156,7 +156,8 @@ impl Adaptive {
                     Decision::Yield
                 }
             }
-            Observation::Woken => Decision::Block,
+            // It asks for no check.
+            Observation::Woken | Observation::Checked(_) => Decision::Block,
         }
     }
 
@@ -167,7 +168,7 @@ impl Adaptive {
             Observation::Yielded(took) => {
                 self.record_yield(took, now, state);
             }
-            Observation::Arrived | Observation::Woken | Observation::Moved => {}
+            Observation::Arrived | Observation::Woken | Observation::Moved | Observation::Checked(_) => {}
         }
     }
 

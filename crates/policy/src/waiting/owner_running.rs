@@ -4,51 +4,45 @@
 //! spinning is worthwhile only if the lock is held by a running thread. At barriers, they say, this
 //! amounts to always-block.
 //!
-//! Deviation: no rule can see whether another thread runs. But a thread that was last seen on the
-//! waiter's own CPU, and has not been moved since, certainly does not: the waiter runs there. So
-//! the awaited threads are *assumed* to be running while none of them was last seen on this CPU.
-//! The rule checks again after each CS of spinning. If it is unknown which threads are awaited, it
-//! spins for one CS and blocks.
-//!
-//! Second deviation: it blocks after [`LONGEST_SPIN`] in one wait. A sibling that was never seen,
-//! or was moved since, may be ready behind the spinning thread on the same CPU; a real-time thread
-//! would keep it waiting forever.
+//! Deviation: the rule checks whether they run when the wait starts, and again after each CS of
+//! spinning, since a check is not free. If that is unknown, the rule spins for one CS and blocks.
 
-use super::step::{Costs, Decision, Missing, Observation, Team};
+use super::step::{Costs, Decision, Observation, Running};
 use super::two_phase::TwoPhase;
-use crate::units::{Instant, Span};
+use crate::units::Span;
 
 /// The shortest interval between two checks, however cheap a context switch is.
-const SHORTEST_CHECK: Span = Span::from_micros(1);
-
-/// How long a waiter assumes, without evidence, that the awaited threads run.
-const LONGEST_SPIN: Span = Span::from_millis(10);
+const SHORTEST_INTERVAL: Span = Span::from_micros(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnerRunning {
-    cs: Span,
-    began: Instant,
-    /// For waits for unknown threads.
-    without_owner: TwoPhase,
+    interval: Span,
+    /// How it waits if it is unknown whether the awaited threads run.
+    two_phase: TwoPhase,
+    /// Whether a check of this wait has found nothing.
+    is_unknown: bool,
 }
 
 impl OwnerRunning {
     pub(super) const fn new(costs: Costs) -> OwnerRunning {
-        OwnerRunning { cs: costs.cs, began: Instant::ZERO, without_owner: TwoPhase::new(costs.cs) }
+        let interval = if costs.cs.as_nanos() < SHORTEST_INTERVAL.as_nanos() { SHORTEST_INTERVAL } else { costs.cs };
+        OwnerRunning { interval, two_phase: TwoPhase::new(costs.cs), is_unknown: false }
     }
 
-    pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
-        let without_owner = self.without_owner.step(seen);
-        if seen == Observation::Arrived {
-            self.began = team.now;
-        }
-        let is_here = |missing: &Missing| missing.last_seen == Some(team.own_cpu);
-        if team.missing.is_empty() {
-            without_owner
-        } else if team.missing.iter().any(is_here) || team.now.since(self.began) >= LONGEST_SPIN {
-            Decision::Block
-        } else {
-            Decision::Spin(self.cs.max(SHORTEST_CHECK))
+    pub(super) fn step(&mut self, seen: Observation) -> Decision {
+        match seen {
+            Observation::Arrived => {
+                self.is_unknown = false;
+                Decision::CheckRunning
+            }
+            Observation::Checked(Running::All) => Decision::Spin(self.interval),
+            Observation::Checked(Running::NotAll) => Decision::Block,
+            Observation::Checked(Running::Unknown) => {
+                self.is_unknown = true;
+                self.two_phase.step(Observation::Arrived)
+            }
+            seen if self.is_unknown => self.two_phase.step(seen),
+            _ => Decision::CheckRunning,
         }
     }
 }
@@ -56,48 +50,36 @@ impl OwnerRunning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{CpuId, ThreadId};
+    use crate::waiting::Decision::{Block, CheckRunning};
+    use crate::waiting::Observation::{Arrived, Checked, Spun, Woken};
 
     const CS: Span = Span::from_micros(6);
+    const SPIN: Decision = Decision::Spin(CS);
 
-    /// The decisions of a thread on CPU 0 that makes these observations at these times, while the
-    /// missing threads were last seen on these CPUs.
-    fn steps(seen: &[(Span, Observation, &[Option<u32>])]) -> Vec<Decision> {
+    /// The decisions of a thread that makes these observations.
+    fn steps(seen: &[Observation]) -> Vec<Decision> {
         let mut rule = OwnerRunning::new(Costs { cs: CS, ..Costs::default() });
-        let missing = |cpu: &Option<u32>| Missing { thread: ThreadId(1), last_seen: cpu.map(CpuId) };
-        let step = |&(at, seen, last_seen): &(Span, Observation, &[Option<u32>])| {
-            let missing: Vec<Missing> = last_seen.iter().map(missing).collect();
-            let team = Team { now: Instant::ZERO + at, threads: 3, cpus: 2, missing: &missing, ..Team::default() };
-            rule.step(&team, seen)
-        };
-        seen.iter().map(step).collect()
+        seen.iter().map(|&seen| rule.step(seen)).collect()
     }
 
     #[test]
-    fn it_spins_while_no_missing_thread_was_last_seen_here_and_blocks_after_the_longest_spin() {
-        use {Decision::Block, Observation::Arrived, Observation::Woken};
-        let (spin, spun, start) = (Decision::Spin(CS), Observation::Spun(CS), Span::ZERO);
-        let elsewhere: &[Option<u32>] = &[Some(1), None];
-        let decisions = steps(&[
-            (start, Arrived, elsewhere),
-            (start, spun, elsewhere),
-            (start, spun, elsewhere),
-            (start, spun, &[Some(1), Some(0)]),
-        ]);
-        assert_eq!(decisions, [spin, spin, spin, Block]);
-        // It checks again after a spurious wakeup.
-        let decisions = steps(&[(start, Arrived, &[Some(0)]), (start, Woken, &[Some(0)]), (start, Woken, &[Some(1)])]);
-        assert_eq!(decisions, [Block, Block, spin]);
-        // Without known threads it spins for CS.
-        assert_eq!(steps(&[(start, Arrived, &[]), (start, spun, &[]), (start, Woken, &[])]), [spin, Block, Block]);
-        let (begin, end) = (Span::from_millis(5), Span::from_millis(15));
-        let decisions = steps(&[
-            (begin, Arrived, &[None]),
-            (end - Span::from_nanos(1), spun, &[None]),
-            (end, spun, &[None]),
-            (end, Woken, &[None]),
-            (end, Arrived, &[None]),
-        ]);
-        assert_eq!(decisions, [spin, spin, Block, Block, spin]);
+    fn it_spins_while_all_missing_threads_run_and_checks_that_again_after_each_cs_and_each_wakeup() {
+        let (all, not_all) = (Checked(Running::All), Checked(Running::NotAll));
+        let decisions = steps(&[Arrived, all, Spun(CS), all, Spun(CS), not_all, Woken, all]);
+        assert_eq!(decisions, [CheckRunning, SPIN, CheckRunning, SPIN, CheckRunning, Block, CheckRunning, SPIN]);
+    }
+
+    #[test]
+    fn it_spins_for_cs_and_blocks_if_it_is_unknown_whether_they_run_until_the_next_wait() {
+        let decisions = steps(&[Arrived, Checked(Running::Unknown), Spun(CS), Woken, Arrived]);
+        assert_eq!(decisions, [CheckRunning, SPIN, Block, Block, CheckRunning]);
+        let decisions = steps(&[Arrived, Checked(Running::All), Spun(CS), Checked(Running::Unknown), Spun(CS)]);
+        assert_eq!(decisions, [CheckRunning, SPIN, CheckRunning, SPIN, Block]);
+    }
+
+    #[test]
+    fn checks_are_not_more_frequent_if_switches_cost_next_to_nothing() {
+        let mut rule = OwnerRunning::new(Costs::default());
+        assert_eq!(rule.step(Checked(Running::All)), Decision::Spin(SHORTEST_INTERVAL));
     }
 }

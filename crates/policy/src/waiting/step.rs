@@ -16,6 +16,8 @@ pub enum Decision {
     /// Move to this CPU, if that is allowed, and ask again. The scheduler remains free to move the
     /// thread on.
     Move(CpuId),
+    /// Find out whether the missing threads run, and ask again.
+    CheckRunning,
 }
 
 /// An observation: what the waiting thread last saw. The wait was not over at that moment.
@@ -32,6 +34,23 @@ pub enum Observation {
     Woken,
     /// It was told to move and has moved, unless its CPU is now a different one.
     Moved,
+    /// It has checked whether the missing threads run.
+    Checked(Running),
+}
+
+/// Whether the missing threads had CPUs when a waiting thread checked.
+///
+/// A thread without a CPU is ready, asleep or stopped, or the hypervisor has taken its CPU away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Running {
+    /// All of those that were checked had one. A world may check only some of many.
+    All,
+    /// At least one had none.
+    NotAll,
+    /// Nothing is known about at least one of them, and the others had one: it belongs to another
+    /// process, has not arrived before or has ended, or no thread is known to be missing.
+    Unknown,
 }
 
 /// A team member that has not arrived yet.
@@ -51,12 +70,14 @@ pub struct Team<'a> {
     pub now: Instant,
     /// How many threads meet; zero if it is unknown which threads will come, as at a lock.
     pub threads: u32,
+    /// How many rounds the team has completed. Zero if it is not counted, as at a lock.
+    pub round: u64,
     /// How many CPUs they may use.
     pub cpus: u32,
     /// The CPU on which the waiting thread runs.
     pub own_cpu: CpuId,
-    /// The missing members, by ascending number; at a lock its owner, if known. A world may leave
-    /// it empty if [`Waiter::inputs`](super::Waiter::inputs) does not ask for it.
+    /// The missing members, by ascending number. A world may leave it empty if
+    /// [`Waiter::inputs`](super::Waiter::inputs) does not ask for it, and does at a lock.
     pub missing: &'a [Missing],
     /// How many threads the machine has to place: all that run or are ready, in any program, and
     /// the blocked ones of this team (or of its process, if a world counts them by process). Zero
@@ -111,9 +132,9 @@ pub struct TeamState(pub u64);
 pub struct Inputs {
     /// [`Team::missing`].
     pub missing: bool,
-    /// At a lock, its owner among the missing: every thread that acquires the lock must then record
-    /// its CPU.
-    pub owner: bool,
+    /// Whether the missing threads run, if the rule decides to [check](Decision::CheckRunning). So
+    /// every thread that arrives, or acquires a lock, must publish how to find out.
+    pub running: bool,
     /// [`Team::load`].
     pub load: bool,
     /// [`Team::draw`].

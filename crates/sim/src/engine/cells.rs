@@ -5,7 +5,6 @@
 //! stopped, and the kernel of the other cell treats it as a new thread.
 
 use policy::record::Recorder;
-use policy::waiting::Missing;
 use policy::{CellId, CpuId, Span, ThreadId};
 use scenario::Machine;
 use scenario::draw::Stream;
@@ -44,19 +43,10 @@ impl<S, R, W: ?Sized> Engine<'_, S, R, W> {
 }
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// The number of a CPU in its cell, and that of the cell's first CPU. Numbers the CPUs on which
-    /// others were seen in the same way: those of other cells are unknown to a thread.
-    pub(super) fn number_in_cell(&self, cpu: CpuId, others: &mut [Missing]) -> (CpuId, u32) {
-        if self.machine.cells.is_none() {
-            return (cpu, 0);
-        }
-        let cpus = self.machine.cpus;
-        let first = cpu.0 - cpu.0 % cpus;
-        for other in others {
-            let seen = other.last_seen.filter(|seen| (first..first + cpus).contains(&seen.0));
-            other.last_seen = seen.map(|seen| CpuId(seen.0 - first));
-        }
-        (CpuId(cpu.0 - first), first)
+    /// The number of a CPU in its cell, and that of the cell's first CPU.
+    pub(super) fn number_in_cell(&self, cpu: CpuId) -> (CpuId, u32) {
+        let number = if self.machine.cells.is_some() { cpu.0 % self.machine.cpus } else { cpu.0 };
+        (CpuId(number), cpu.0 - number)
     }
 
     /// Moves a thread to another cell, from any place.

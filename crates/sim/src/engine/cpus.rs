@@ -192,7 +192,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
         let (left, event) = match self.workload.threads[thread.index()].activity {
             Activity::Compute { left } | Activity::Manage { left } => (left, Event::ComputationEnds),
-            Activity::Spin { left, .. } | Activity::Yield { left, .. } => (left, Event::SpinEnds),
+            Activity::Spin { left, .. } | Activity::Yield { left, .. } | Activity::CheckRunning { left } => {
+                (left, Event::SpinEnds)
+            }
             Activity::Move | Activity::Block | Activity::Look | Activity::Exit => (Span::ZERO, Event::ComputationEnds),
         };
         let alarm = self.order.key(self.cpus[cpu.index()].alarm, Event::Alarm);

@@ -41,7 +41,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             self.workload.note_wait_over(thread.index());
             self.end_wait(thread);
         }
-        self.workload.jobs[job].lock.acquire(thread, cpu);
+        self.workload.jobs[job].lock.acquire(thread);
         self.observer.lock_acquired(self.now, thread);
         self.begin(thread);
         self.await_event(cpu, thread);

@@ -2,8 +2,8 @@
 //! messages have modules of their own.
 
 use policy::record::{RecordedStep, Recorder};
-use policy::waiting::{Decision, Observation, Team, Turn};
-use policy::{CpuId, Instant, JobId, ThreadId};
+use policy::waiting::{Decision, Missing, Observation, Running, Team, Turn};
+use policy::{CpuId, Instant, JobId, Span, ThreadId};
 
 use super::Engine;
 use super::device::TimedEvent;
@@ -12,12 +12,19 @@ use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::{Activity, ENDLESS, Place};
 use super::workload::Task;
 
+/// The time that a check takes: two readings of the CPU clock of a thread on the host.
+const CHECK: Span = Span::from_nanos(600);
+
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     pub(super) fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
         self.end_wait(thread);
         match self.workload.threads[thread.index()].activity {
-            Activity::Spin { .. } | Activity::Yield { .. } | Activity::Move | Activity::Look
+            Activity::Spin { .. }
+            | Activity::Yield { .. }
+            | Activity::CheckRunning { .. }
+            | Activity::Move
+            | Activity::Look
                 if self.can_end_wait(thread) =>
             {
                 self.take_awaited(cpu, thread);
@@ -26,9 +33,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
             Activity::Move => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
-            Activity::Compute { .. } | Activity::Manage { .. } | Activity::Spin { .. } | Activity::Block => {
-                self.await_event(cpu, thread);
-            }
+            Activity::Compute { .. }
+            | Activity::Manage { .. }
+            | Activity::Spin { .. }
+            | Activity::CheckRunning { .. }
+            | Activity::Block => self.await_event(cpu, thread),
         }
     }
 
@@ -50,6 +59,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::Manage { .. } => self.run_fibers(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
+            Activity::CheckRunning { .. } if self.can_end_wait(thread) => self.take_awaited(cpu, thread),
+            Activity::CheckRunning { .. } => {
+                let running = self.workload.running(thread);
+                self.decide(cpu, thread, Observation::Checked(running));
+            }
             Activity::Move | Activity::Block | Activity::Look | Activity::Exit => {
                 debug_assert!(false, "thread {thread} on CPU {cpu} has no activity that can end");
             }
@@ -159,6 +173,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::Spin { left, asked } => Observation::Spun(asked - left),
             Activity::Yield { since, .. } => Observation::Yielded(self.now.since(since)),
             Activity::Move => Observation::Moved,
+            Activity::CheckRunning { .. } => Observation::Checked(Running::All),
             _ => Observation::Woken,
         };
         let state = &mut self.team_states[job];
@@ -178,29 +193,41 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// Asks the waiting rule, and carries out its decision.
     pub(super) fn decide(&mut self, cpu: CpuId, thread: ThreadId, seen: Observation) {
         let index = thread.index();
-        let job = self.workload.threads[index].job();
         let inputs = self.workload.member(index).waiter.inputs();
-        let mut missing = std::mem::take(&mut self.missing);
-        missing.clear();
-        if inputs.missing || R::ON {
-            self.workload.list_missing(thread, &mut missing);
-        }
-        let (own_cpu, first) = self.number_in_cell(cpu, &mut missing);
         let load = if inputs.load { self.workload.load(thread) } else { 0 };
         let draw = if inputs.draw { self.workload.draw(index) } else { 0 };
-        let of = &self.workload.jobs[job];
-        let threads = if of.is_team() { of.threads_on_cell_of(index - of.threads.start) } else { 0 };
-        let (now, cpus, movable) = (self.now, self.machine.cpus, self.scheduler.moves());
-        let team = Team { now, threads, cpus, own_cpu, missing: &missing, load, movable, draw, turn: Turn::NoTurns };
+        let lists_missing = inputs.missing || R::ON;
+        if lists_missing {
+            self.workload.list_missing(thread);
+        }
+        let (own_cpu, first) = self.number_in_cell(cpu);
+        let (job, number) = self.workload.job_and_number(thread);
+        let of = &mut self.workload.jobs[job];
+        let threads = if of.is_team() { of.threads_on_cell_of(number) } else { 0 };
+        let round = if of.is_team() { of.rounds_done } else { 0 };
+        let missing = match &of.missing[..] {
+            _ if !lists_missing => &[],
+            all if self.machine.cells.is_none() => all,
+            all => {
+                // The CPUs of other cells are unknown to a thread.
+                let seen =
+                    |cpu: CpuId| cpu.0.checked_sub(first).filter(|number| *number < self.machine.cpus).map(CpuId);
+                let in_cell = |missing: &Missing| Missing { last_seen: missing.last_seen.and_then(seen), ..*missing };
+                self.missing.clear();
+                self.missing.extend(all.iter().map(in_cell));
+                &self.missing
+            }
+        };
+        let (now, cpus, movable, turn) = (self.now, self.machine.cpus, self.scheduler.moves(), Turn::NoTurns);
+        let team = Team { now, threads, round, cpus, own_cpu, missing, load, movable, draw, turn };
         let before = self.team_states[job];
-        let member = self.workload.member(index);
+        let member = &mut of.members[number];
         let decision = member.waiter.step(&team, &mut self.team_states[job], seen);
         if R::ON {
             self.recorders[job].record(RecordedStep::new(member.recorded_as, &team, before, seen, decision));
         }
-        self.missing = missing;
         let begins = match decision {
-            Decision::Spin(_) => ThreadPhase::Spin,
+            Decision::Spin(_) | Decision::CheckRunning => ThreadPhase::Spin,
             Decision::Yield | Decision::Move(_) => ThreadPhase::Yield,
             Decision::Block => ThreadPhase::Block,
         };
@@ -217,6 +244,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             }
             Decision::Yield => {
                 waiting.activity = Activity::Yield { left: self.machine.yield_cost.max(step), since: self.now };
+                self.await_event(cpu, thread);
+            }
+            Decision::CheckRunning => {
+                waiting.activity = Activity::CheckRunning { left: CHECK.floor_to(step).max(step) };
                 self.await_event(cpu, thread);
             }
             Decision::Move(to) => self.migrate(cpu, thread, CpuId(first.saturating_add(to.0))),

@@ -48,6 +48,8 @@ pub(crate) enum Activity {
     Spin { left: Span, asked: Span },
     /// It is inside `sched_yield`, called at `since`, for the time `left`.
     Yield { left: Span, since: Instant },
+    /// It finds out whether the missing threads run, for the time `left`.
+    CheckRunning { left: Span },
     /// It is moving to another CPU.
     Move,
     /// It waits to be woken.
@@ -148,7 +150,8 @@ impl Thread {
             Activity::Compute { left }
             | Activity::Manage { left }
             | Activity::Spin { left, .. }
-            | Activity::Yield { left, .. } => {
+            | Activity::Yield { left, .. }
+            | Activity::CheckRunning { left } => {
                 if *left != ENDLESS {
                     *left -= span;
                 }

@@ -2,7 +2,7 @@
 
 use policy::gang::Gang;
 use policy::layout::Mesh;
-use policy::waiting::{Costs, Missing, Waiter};
+use policy::waiting::{Costs, Missing, Running, Waiter};
 use policy::{CellId, CpuId, Instant, Span, ThreadId};
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
@@ -44,11 +44,14 @@ pub(crate) struct Job {
     pub(crate) threads: std::ops::Range<usize>,
     /// The same threads, if they meet, share a lock or carry out stages. Empty if they only
     /// compute.
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     pub(crate) account: Account,
     pub(super) demand: Demand,
     /// The threads that wait at the barrier, in the order of arrival.
     pub(crate) arrivals: Vec<ThreadId>,
+    /// The missing threads, in ascending order, if a rule has asked for them in this round.
+    pub(crate) missing: Vec<Missing>,
+    is_missing_listed: bool,
     pub(crate) lock: Lock,
     pub(crate) pipeline: Option<Pipeline>,
     pub(crate) fibers: Option<Fibers>,
@@ -164,6 +167,8 @@ impl Workload {
                 task,
                 arrives: Instant::ZERO + arrives,
                 arrivals: Vec::with_capacity(threads.len()),
+                missing: Vec::new(),
+                is_missing_listed: false,
                 lock: Lock::default(),
                 pipeline,
                 fibers,
@@ -318,6 +323,11 @@ impl Workload {
         let job = &mut self.jobs[arriving.job()];
         job.members[thread - job.threads.start].last_seen = Some(on);
         job.arrivals.push(ThreadId(thread as u32));
+        if job.is_missing_listed {
+            let number = ThreadId((thread - job.threads.start) as u32);
+            // It is among them, since it has not arrived before.
+            let _ = job.missing.binary_search_by_key(&number, |missing| missing.thread).map(|n| job.missing.remove(n));
+        }
         job.arrivals.len() == job.threads.len()
     }
 
@@ -354,6 +364,7 @@ impl Workload {
     pub(crate) fn complete(&mut self, job: usize) -> Vec<ThreadId> {
         let job = &mut self.jobs[job];
         job.rounds_done += 1;
+        job.is_missing_listed = false;
         for thread in &job.arrivals {
             self.threads[thread.index()].arrived = false;
         }
@@ -382,20 +393,39 @@ impl Workload {
         missing > 0 && missing <= completed
     }
 
-    /// Lists the threads for which a thread waits, by their numbers in the job: those that are
-    /// missing at its barrier, those of which it has no message, or the owner of its lock.
-    pub(crate) fn list_missing(&self, thread: ThreadId, list: &mut Vec<Missing>) {
+    /// Lists the threads for which a thread waits in [`Job::missing`]: those that are missing at its
+    /// barrier, or those of which it has no message.
+    pub(crate) fn list_missing(&mut self, thread: ThreadId) {
         let (job, number) = self.job_and_number(thread);
-        let job = &self.jobs[job];
-        let missing = |n: u32| Missing { thread: ThreadId(n), last_seen: job.members[n as usize].last_seen };
-        let threads = || (0..).zip(&self.threads[job.threads.clone()]);
-        match (&job.task, &job.messages) {
-            (_, Some(messages)) => list.extend(messages.missing(number).map(missing)),
-            (Task::Barrier { .. }, _) => {
-                list.extend(threads().filter(|(_, thread)| !thread.arrived).map(|(n, _)| missing(n)));
-            }
-            _ => list.extend(job.lock.missing(job.threads.start)),
+        let job = &mut self.jobs[job];
+        if std::mem::replace(&mut job.is_missing_listed, matches!(job.task, Task::Barrier { .. })) {
+            return;
         }
+        job.missing.clear();
+        let missing = |n: u32| Missing { thread: ThreadId(n), last_seen: job.members[n as usize].last_seen };
+        match (&job.task, &job.messages) {
+            (_, Some(messages)) => job.missing.extend(messages.missing(number).map(missing)),
+            (Task::Barrier { .. }, _) => {
+                let threads = (0..).zip(&self.threads[job.threads.clone()]);
+                job.missing.extend(threads.filter(|(_, thread)| !thread.arrived).map(|(n, _)| missing(n)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the threads run for which a thread waits.
+    pub(crate) fn running(&mut self, thread: ThreadId) -> Running {
+        self.list_missing(thread);
+        let job = &self.jobs[self.threads[thread.index()].job()];
+        let is_running = |thread: &Thread| matches!(thread.place, Place::Running(_) | Place::SwitchingIn(_));
+        let are_running = match (job.is_team(), job.lock.owner()) {
+            (true, _) => {
+                job.missing.iter().all(|missing| is_running(&self.threads[job.threads.start + missing.thread.index()]))
+            }
+            (false, Some(owner)) => is_running(&self.threads[owner.index()]),
+            (false, None) => return Running::Unknown,
+        };
+        if are_running { Running::All } else { Running::NotAll }
     }
 
     /// The outcome of `job` if it ends, or is cut off, now.

@@ -13,21 +13,19 @@
 //!   decides.
 //!
 //! Acquiring, releasing and waking cost nothing beyond the switches that they cause. No waiter
-//! knows the next owner, so each wait starts with a fresh waiter. A rule knows only the owner, and
-//! the CPU on which it acquired the lock.
+//! knows the next owner, so each wait starts with a fresh waiter. A rule can find out only
+//! whether the owner runs.
 
 use std::collections::VecDeque;
 
-use policy::waiting::Missing;
-use policy::{CpuId, ThreadId};
+use policy::ThreadId;
 
 /// How often sleepers are passed over in a row.
 const MAX_PASSES: u32 = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
-    /// The owner, and the CPU on which it acquired the lock.
-    owner: Option<(ThreadId, CpuId)>,
+    owner: Option<ThreadId>,
     /// The waiters that do not sleep, in the order in which they arrived or were woken.
     awake: Vec<Awake>,
     /// The sleepers, in the order in which they will be woken.
@@ -50,13 +48,11 @@ impl Lock {
     }
 
     pub(crate) fn is_held_by(&self, thread: ThreadId) -> bool {
-        self.owner.is_some_and(|(owner, _)| owner == thread)
+        self.owner == Some(thread)
     }
 
-    /// The owner as its siblings know it. `first` is the number of the first of them.
-    pub(crate) fn missing(&self, first: usize) -> Option<Missing> {
-        let number = |owner: ThreadId| ThreadId((owner.index() - first) as u32);
-        self.owner.map(|(owner, cpu)| Missing { thread: number(owner), last_seen: Some(cpu) })
+    pub(crate) fn owner(&self) -> Option<ThreadId> {
+        self.owner
     }
 
     /// The waiters that do not sleep, the one that has waited longest first.
@@ -75,13 +71,13 @@ impl Lock {
     }
 
     /// A thread acquires the lock. It may have waited.
-    pub(crate) fn acquire(&mut self, thread: ThreadId, cpu: CpuId) {
+    pub(crate) fn acquire(&mut self, thread: ThreadId) {
         debug_assert!(self.is_free(), "thread {thread} acquires a lock that is not free");
         if let Some(place) = self.awake.iter().position(|awake| awake.thread == thread) {
             // A thread that has slept does not know whether others still sleep.
             self.may_have_sleepers |= self.awake.remove(place).has_slept;
         }
-        self.owner = Some((thread, cpu));
+        self.owner = Some(thread);
     }
 
     /// Releases the lock. Returns the thread to wake. `spins` tells whether a waiter spins.
@@ -117,14 +113,14 @@ mod tests {
     fn a_spinning_waiter_delays_sleepers_but_not_for_ever() {
         let [owner, sleeper, spinner] = [0, 1, 2].map(ThreadId);
         let mut lock = Lock::default();
-        lock.acquire(owner, CpuId(0));
+        lock.acquire(owner);
         lock.begin_wait(sleeper);
         lock.sleep(sleeper);
         lock.begin_wait(spinner);
         let spins = |thread| thread == spinner;
         for turn in 0..MAX_PASSES {
             assert_eq!(lock.release(spins), None, "turn {turn}");
-            lock.acquire(owner, CpuId(0));
+            lock.acquire(owner);
         }
         assert_eq!(lock.release(spins), Some(sleeper));
     }
@@ -133,7 +129,7 @@ mod tests {
     fn a_release_wakes_the_first_sleeper_and_its_release_wakes_the_next() {
         let [owner, first, second] = [0, 1, 2].map(ThreadId);
         let mut lock = Lock::default();
-        lock.acquire(owner, CpuId(0));
+        lock.acquire(owner);
         for sleeper in [first, second] {
             lock.begin_wait(sleeper);
             lock.sleep(sleeper);
@@ -141,9 +137,9 @@ mod tests {
         let none_spins = |_| false;
         assert_eq!(lock.release(none_spins), Some(first));
         // The owner reacquires the lock before the woken thread. That wakes no other thread.
-        lock.acquire(owner, CpuId(0));
+        lock.acquire(owner);
         assert_eq!(lock.release(none_spins), None);
-        lock.acquire(first, CpuId(0));
+        lock.acquire(first);
         assert_eq!(lock.release(none_spins), Some(second));
     }
 }

@@ -57,7 +57,7 @@ pub struct MutexLock {
 impl MutexLock {
     sync::const_fn! {
         pub(crate) fn new(waiting: Waiting) -> MutexLock {
-            MutexLock { waiting, publishes_owner: waiting.inputs().owner, raw: RawMutex::new() }
+            MutexLock { waiting, publishes_owner: waiting.inputs().running, raw: RawMutex::new() }
         }
     }
 

@@ -94,6 +94,7 @@ impl ExternalObject<'_> {
         let wait = Wait {
             thread: ThreadId(0),
             threads: self.threads,
+            round: 0,
             waiting: &self.waiting,
             state: self.state,
             counters: self.counters,

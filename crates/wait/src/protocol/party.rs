@@ -76,7 +76,7 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// Like [`Party::wait`], and tells `observer` what the party does meanwhile.
     #[inline]
     pub fn wait_observed<W: Observer>(&mut self, observer: &mut W) -> BarrierWaitResult {
-        let ticket = self.shared.arrive(self.published_number(), || {
+        let ticket = self.shared.arrive(self.publish_clock(), || {
             if W::ON {
                 observer.on_event(sync::now(), WaitEvent::RoundCompleted);
             }
@@ -107,7 +107,7 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// Arrives without waiting. The last arrival of a round first calls `completion`, while the
     /// others still wait. If that panics, they are released nevertheless.
     pub fn arrive_and(&mut self, completion: impl FnOnce()) -> Arrival {
-        Arrival(self.shared.arrive(self.published_number(), completion))
+        Arrival(self.shared.arrive(self.publish_clock(), completion))
     }
 
     /// Arrives for the last time: later rounds do not wait for this party. Never blocks.
@@ -150,10 +150,17 @@ impl<'b, R: Recorder> Party<'b, R> {
         }
     }
 
-    /// The number under which this party publishes its arrivals, if another party reads them.
+    /// Lets other parties find out whether this thread runs, if their rule may ask. Returns the
+    /// number under which the party publishes its arrival, if another party reads it.
     #[inline]
-    fn published_number(&self) -> Option<u32> {
-        self.number.filter(|_| self.fresh.inputs().missing || R::ON || self.shared.namespace.is_some())
+    fn publish_clock(&self) -> Option<u32> {
+        let (number, inputs) = (self.number?, self.fresh.inputs());
+        // The clock of a thread means nothing in another process.
+        if inputs.running && self.shared.namespace.is_none() {
+            self.shared.slot(Some(number)).publish_clock();
+        }
+        let is_read = inputs.missing || inputs.running || R::ON || self.shared.namespace.is_some();
+        is_read.then_some(number)
     }
 
     /// Follows the rule until the deadline or the end of the round. Returns whether it is over.
@@ -167,6 +174,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         let wait = Wait {
             thread: ThreadId(self.number.unwrap_or_else(|| shared.parties().wrapping_add(ticket.number as u32))),
             threads: shared.threads(),
+            round: ticket.round.0,
             waiting: &self.waiting,
             state: &shared.words.state.0,
             counters: self.counters.unwrap_or(&shared.slot(self.number).counters),
@@ -175,7 +183,7 @@ impl<'b, R: Recorder> Party<'b, R> {
             deadline,
         };
         let missing = (self.missing.capacity() > 0).then_some(&mut self.missing);
-        let mut round_end = RoundEnd { shared, round: ticket.round, missing };
+        let mut round_end = RoundEnd { shared, round: ticket.round, number: self.number, missing, is_listed: false };
         wait.run(&mut round_end, &mut self.waiter, observer).is_ok()
     }
 }

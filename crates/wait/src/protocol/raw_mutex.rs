@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use policy::waiting::Missing;
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::waiting::Running;
+use policy::{Instant, Span};
 
 use crate::deadline::TimedOut;
 use crate::protocol::wait_loop::Awaited;
@@ -35,7 +35,7 @@ const LONGEST_PAUSE: u32 = if cfg!(loom) { 1 } else { 32 };
 #[repr(C)]
 pub(crate) struct RawMutex {
     pub(crate) wait_state: WaitState,
-    /// The CPU on which its owner acquired it, plus one. Zero if the owner does not publish it.
+    /// The number of its owner's [CPU clock](sync::own_clock). Zero if no owner has published it.
     owner: AtomicU32,
     /// The last field, so that it lies beside the guarded value.
     word: Futex,
@@ -85,12 +85,12 @@ impl RawMutex {
 
     /// An attempt to acquire the mutex. After a failed wait, [`LockAttempt::give_up`] must follow.
     pub(crate) const fn attempt(&self) -> LockAttempt<'_> {
-        LockAttempt { mutex: self, is_spinner: false, slept: false, pause: 1, missing: None }
+        LockAttempt { mutex: self, is_spinner: false, slept: false, pause: 1 }
     }
 
-    /// Publishes where the mutex was acquired, for rules that need it. The caller holds the mutex.
+    /// Lets waiters find out whether the caller runs, for rules that ask. It holds the mutex.
     pub(crate) fn publish_owner(&self) {
-        self.owner.store(sync::current_cpu().0.wrapping_add(1), Relaxed);
+        self.owner.store(sync::own_clock(), Relaxed);
     }
 
     /// Releases the mutex. The caller holds it.
@@ -129,7 +129,6 @@ pub(crate) struct LockAttempt<'a> {
     slept: bool,
     /// The length of its next pause.
     pause: u32,
-    missing: Option<Missing>,
 }
 
 impl LockAttempt<'_> {
@@ -200,9 +199,11 @@ impl Awaited for LockAttempt<'_> {
         self.mutex.word.sleep(seen, until, Scope::Process);
     }
 
-    fn missing(&mut self) -> &[Missing] {
-        let owner = self.mutex.owner.load(Relaxed);
-        self.missing = owner.checked_sub(1).map(|cpu| Missing { thread: ThreadId(0), last_seen: Some(CpuId(cpu)) });
-        self.missing.as_slice()
+    fn running(&mut self) -> Running {
+        match sync::is_running(self.mutex.owner.load(Relaxed)) {
+            Some(true) => Running::All,
+            Some(false) => Running::NotAll,
+            None => Running::Unknown,
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use policy::waiting::{Missing, TeamState};
+use policy::waiting::{Missing, Running, TeamState};
 use policy::{Instant, ThreadId};
 
 use crate::protocol::generation::{GenerationWord, Round};
@@ -10,7 +10,7 @@ use crate::protocol::last_arrival::LastArrival;
 use crate::protocol::process_slot::ProcessSlot;
 use crate::protocol::wait_loop::Awaited;
 use crate::statistics::{Counters, Statistics};
-use crate::sync::{self, AtomicU64, Scope};
+use crate::sync::{self, AtomicU32, AtomicU64, Scope};
 
 /// Aligned to a pair of cache lines: adjacent lines are fetched together.
 #[derive(Debug)]
@@ -57,12 +57,24 @@ pub(crate) struct PartySlot {
     /// The process of the party. Always free if all parties belong to one process.
     pub(crate) process: ProcessSlot,
     pub(crate) last_arrival: LastArrival,
+    /// The number of the thread's [CPU clock](sync::own_clock) at its last arrival. Zero if unknown.
+    clock: AtomicU32,
     pub(crate) counters: Counters,
 }
 
 impl PartySlot {
     pub(crate) fn new() -> Padded<PartySlot> {
-        Padded(PartySlot { process: ProcessSlot::free(), last_arrival: LastArrival::none(), counters: Counters::new() })
+        let (process, last_arrival) = (ProcessSlot::free(), LastArrival::none());
+        Padded(PartySlot { process, last_arrival, clock: AtomicU32::new(0), counters: Counters::new() })
+    }
+
+    /// Lets others find out whether the calling thread, that of this party, runs.
+    #[inline]
+    pub(crate) fn publish_clock(&self) {
+        let clock = sync::own_clock();
+        if self.clock.load(Relaxed) != clock {
+            self.clock.store(clock, Relaxed);
+        }
     }
 }
 
@@ -205,12 +217,19 @@ impl Drop for Release<'_> {
     }
 }
 
+/// The number of missing parties of which a check finds out whether they run. Each takes 0.6 us.
+const MOST_CHECKED: usize = 4;
+
 /// The end of a round.
 pub(crate) struct RoundEnd<'a, 'm> {
     pub(crate) shared: SharedState<'a>,
     pub(crate) round: Round,
+    /// The number of the waiting party. `None` for an anonymous one.
+    pub(crate) number: Option<u32>,
     /// A buffer for the missing parties. `None` if they are unknown, as in an anonymous wait.
     pub(crate) missing: Option<&'m mut Vec<Missing>>,
+    /// Whether the buffer has those that were missing earlier in this wait.
+    pub(crate) is_listed: bool,
 }
 
 impl Awaited for RoundEnd<'_, '_> {
@@ -224,14 +243,37 @@ impl Awaited for RoundEnd<'_, '_> {
     }
 
     fn missing(&mut self) -> &[Missing] {
+        let (slots, round) = (self.shared.slots, self.round);
         let Some(missing) = &mut self.missing else { return &[] };
-        let (others, _) = self.shared.slots.split_at(self.shared.parties() as usize);
+        // No party is missing again in this round, so later lists are parts of the first one.
+        if std::mem::replace(&mut self.is_listed, true) {
+            missing.retain(|missing| slots[missing.thread.index()].0.last_arrival.missing_from(round).is_some());
+            return missing;
+        }
+        let (others, _) = slots.split_at(self.shared.parties() as usize);
         missing.clear();
         missing.extend((0..).zip(others).filter_map(|(number, slot)| {
-            let last_seen = slot.0.last_arrival.missing_from(self.round)?;
+            let last_seen = slot.0.last_arrival.missing_from(round)?;
             Some(Missing { thread: ThreadId(number), last_seen })
         }));
         missing
+    }
+
+    /// Checks the next missing parties after the waiting one, so that others check other ones.
+    fn running(&mut self) -> Running {
+        let Some(number) = self.number else { return Running::Unknown };
+        let (first, _) = self.shared.slots.split_at(self.shared.parties() as usize);
+        let (earlier, later) = first.split_at(number as usize + 1);
+        let missing = later.iter().chain(earlier).filter(|slot| slot.0.last_arrival.missing_from(self.round).is_some());
+        let mut running = Running::All;
+        for slot in missing.take(MOST_CHECKED) {
+            match sync::is_running(slot.0.clock.load(Relaxed)) {
+                Some(true) => {}
+                Some(false) => return Running::NotAll,
+                None => running = Running::Unknown,
+            }
+        }
+        running
     }
 }
 

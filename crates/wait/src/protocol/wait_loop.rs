@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use policy::record::{RecordedStep, Recorder};
-use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Turn, Waiter};
+use policy::waiting::{Decision, Missing, Observation, Running, Team, TeamState, Turn, Waiter};
 use policy::{Instant, Span, ThreadId};
 
 use crate::deadline::TimedOut;
@@ -44,6 +44,12 @@ pub trait Awaited {
     fn missing(&mut self) -> &[Missing] {
         &[]
     }
+
+    /// Finds out whether the missing threads run, as far as that is possible. Takes a microsecond
+    /// or a few.
+    fn running(&mut self) -> Running {
+        Running::Unknown
+    }
 }
 
 /// The context of a wait.
@@ -52,6 +58,8 @@ pub(crate) struct Wait<'a, R: Recorder> {
     pub(crate) thread: ThreadId,
     /// [`Team::threads`].
     pub(crate) threads: u32,
+    /// [`Team::round`].
+    pub(crate) round: u64,
     pub(crate) waiting: &'a Waiting,
     /// The rule's [`TeamState`].
     pub(crate) state: &'a AtomicU64,
@@ -86,8 +94,10 @@ impl<R: Recorder> Wait<'_, R> {
         let occurred = loop {
             let turn = page.map_or(Turn::NoTurns, |page| page.turn(now));
             let decision = self.decide(awaited, waiter, now, seen, turn);
-            if W::ON {
-                observer.on_event(now, WaitEvent::of(decision));
+            if W::ON
+                && let Some(event) = WaitEvent::of(decision)
+            {
+                observer.on_event(now, event);
             }
             let before = now;
             let until = [self.deadline, next_check].into_iter().flatten().min();
@@ -109,6 +119,11 @@ impl<R: Recorder> Wait<'_, R> {
                     now = sync::now();
                     counts.moves += 1;
                     (Observation::Moved, awaited.poll())
+                }
+                Decision::CheckRunning => {
+                    let running = awaited.running();
+                    now = sync::now();
+                    (Observation::Checked(running), awaited.poll())
                 }
                 Decision::Block => {
                     let _asleep = waiter.inputs().load.then(machine::Asleep::begin);
@@ -169,6 +184,7 @@ impl<R: Recorder> Wait<'_, R> {
         let team = Team {
             now,
             threads: self.threads,
+            round: self.round,
             cpus: self.waiting.cpus_at(now),
             own_cpu: sync::current_cpu(),
             missing: if inputs.missing || R::ON { awaited.missing() } else { &[] },
@@ -326,6 +342,7 @@ mod tests {
         let wait = Wait {
             thread: ThreadId(0),
             threads,
+            round: 0,
             waiting: &waiting,
             state: &state,
             counters: &counters,

@@ -53,6 +53,7 @@ impl WaitState {
         let wait = Wait {
             thread: ThreadId(0),
             threads: 0,
+            round: 0,
             waiting: &waiting,
             state: &self.state,
             counters: &self.counters,

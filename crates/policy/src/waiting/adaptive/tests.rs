@@ -1,5 +1,5 @@
-use super::super::Missing;
 use super::super::spin_predictor::{LEFT_OUT, PERSISTENCE};
+use super::super::{Missing, Running};
 use super::*;
 use crate::units::ThreadId;
 
@@ -268,6 +268,7 @@ fn seen_after(decision: Decision, span: Span) -> Observation {
         Decision::Yield => Observation::Yielded(span),
         Decision::Move(_) => Observation::Moved,
         Decision::Block => Observation::Woken,
+        Decision::CheckRunning => Observation::Checked(Running::Unknown),
     }
 }
 
@@ -305,6 +306,7 @@ proptest::proptest! {
                         moved = Some(member.now);
                     }
                     Decision::Yield | Decision::Block => {}
+                    Decision::CheckRunning => proptest::prop_assert!(false, "it never checks"),
                 }
                 let out_of_time = member.now.since(began) >= LONGEST_WAIT;
                 if out_of_time && !matches!(seen, Observation::Arrived | Observation::Moved) {

@@ -96,6 +96,31 @@ fn a_ready_thread_that_is_stopped_gives_its_turn_to_others() {
 }
 
 #[test]
+fn a_check_tells_whether_the_missing_threads_have_cpus() {
+    for scheduler in Scheduler::ALL {
+        // How long the crew spins, in microseconds, and how often a thread blocks.
+        let waits = |kind: JobKind, script: &[(u64, Action)]| {
+            let script: Vec<(Span, Action)> = script.iter().map(|&(at, action)| (us(at), action)).collect();
+            let setting = setting(vec![Job::new("crew", 1, kind)]);
+            let outcome = with_script(&script, || run(&machine(scheduler, 2), &setting, 1)).unwrap();
+            let crew = &outcome.jobs[0];
+            (crew.spin_ns.unwrap().as_nanos() / 1_000, crew.voluntary_switches.unwrap())
+        };
+        let waiting = WaitingRule::OwnerRunning;
+        let uniform = Compute::Drawn(Distribution::Uniform { from: us(100), to: us(200) });
+        let crew = JobKind::Barrier { threads: 2, compute: uniform, rounds: 1, waiting };
+        // The first one spins until the other arrives.
+        let (spun, blocks) = waits(crew.clone(), &[]);
+        assert!((1..100).contains(&spun) && blocks == 0, "{scheduler:?}: {spun} {blocks}");
+        // The one that is not stopped finds that the other one is.
+        for stopped in [0, 1] {
+            let waited = waits(crew.clone(), &[(90, stop(stopped)), (1_000, resume(stopped))]);
+            assert_eq!(waited, (0, 1), "{scheduler:?}");
+        }
+    }
+}
+
+#[test]
 fn a_thread_that_is_woken_while_it_is_stopped_continues_when_it_is_resumed() {
     for scheduler in Scheduler::ALL {
         // Thread 0 arrives after 20 us or so and blocks. The other completes the round after 206

@@ -343,7 +343,7 @@ impl<K: Kernel> Reference<K> {
                 self.count(thread, |counts| counts.spins += 1);
             }
             Decision::Block => self.blocks(thread, cpu),
-            Decision::Yield | Decision::Move(_) => panic!("the reference neither yields nor moves"),
+            other => panic!("the reference only spins and blocks: {other:?}"),
         }
     }
 
@@ -365,6 +365,7 @@ impl<K: Kernel> Reference<K> {
         let team = Team {
             now: Instant::from_nanos(self.world.now * self.step.as_nanos()),
             threads: self.world.jobs[state.job].size as u32,
+            round: self.world.jobs[state.job].met,
             cpus: self.world.cpus.len() as u32,
             own_cpu: CpuId(cpu as u32),
             missing: &[],
