@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use policy::record::{Log, RecordedStep, Recorder, replay};
 use policy::table::WAITING;
-use policy::waiting::{Decision, Observation, WaitingRule};
+use policy::waiting::{Decision, Observation, Running, WaitingRule};
 use policy::{Instant, Span, ThreadId};
 use rowlock_wait::observer::{Observer, WaitEvent};
 use rowlock_wait::{Barrier, Statistics};
@@ -383,4 +383,44 @@ fn a_team_continues_without_parties_that_have_left() {
         let waits = lengths.iter().sum::<u64>() + 3;
         assert_eq!(barrier.statistics().waits, waits, "{lengths:?}");
     }
+}
+
+#[test]
+fn a_check_finds_that_a_missing_party_sleeps_and_the_waiter_blocks() {
+    let rule = WaitingRule::OwnerRunning;
+    let barrier = Barrier::with_recorder(2, by(rule), Log::default());
+    let has_found =
+        || barrier.recorder().entries().iter().any(|entry| entry.seen == Observation::Checked(Running::NotAll));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut sleeper = barrier.party(1);
+            sleeper.wait();
+            while !has_found() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            sleeper.wait();
+        });
+        let mut waiter = barrier.party(0);
+        (0..2).for_each(|_| {
+            waiter.wait();
+        });
+    });
+    let record = barrier.recorder().entries();
+    let found = record.iter().filter(|entry| entry.seen == Observation::Checked(Running::NotAll));
+    assert!(found.map(|entry| entry.decision).all(|decision| decision == Some(Decision::Block)));
+    assert_eq!(replay(rule, COSTS, &record), []);
+}
+
+#[test]
+fn it_is_unknown_whether_a_party_runs_that_has_not_arrived_before() {
+    let barrier = Barrier::with_recorder(2, by(WaitingRule::OwnerRunning), Log::default());
+    let is_unknown =
+        || barrier.recorder().entries().iter().any(|entry| entry.seen == Observation::Checked(Running::Unknown));
+    std::thread::scope(|scope| {
+        scope.spawn(|| barrier.party(0).wait());
+        while !is_unknown() {
+            std::thread::yield_now();
+        }
+        barrier.party(1).wait();
+    });
 }

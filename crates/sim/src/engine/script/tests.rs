@@ -115,7 +115,8 @@ fn a_check_tells_whether_the_missing_threads_have_cpus() {
         // The one that is not stopped finds that the other one is.
         for stopped in [0, 1] {
             let waited = waits(crew.clone(), &[(90, stop(stopped)), (1_000, resume(stopped))]);
-            assert_eq!(waited, (0, 1), "{scheduler:?}");
+            // The stop is a voluntary switch, too.
+            assert_eq!(waited, (0, 2), "{scheduler:?}");
         }
     }
 }
