@@ -22,11 +22,10 @@ use crate::child::{Child, Output, TEST_LIMIT, command, run, through, try_run};
 const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "/bin/busybox";
 const KERNEL: &str = "/usr/local/share/rowlock-guest/vmlinuz";
-/// A processor whose clock does not depend on its power state. With another, the kernel bounds the
-/// clock of a CPU by its ticks, so that it stops while QEMU emulates other CPUs.
-const CPU: &str = "max,+invtsc";
-/// The kernel does not test its timers: it panics if QEMU gets no CPU meanwhile.
-const OPTIONS: &str = "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable";
+/// The kernel trusts the clock of a CPU. Otherwise it would bound the clock by the CPU's ticks, so that
+/// it stops while QEMU emulates other CPUs. The kernel does not test its timers: it panics if QEMU gets
+/// no CPU meanwhile.
+const OPTIONS: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check";
 const INIT: &str = include_str!("guest/init.sh");
 /// The beginning of the last line on the console. The exit code of the program follows.
 const ENDED: &str = "ended with ";
@@ -35,6 +34,7 @@ const ENDED: &str = "ended with ";
 #[derive(Debug)]
 pub struct Guest {
     cpus: u32,
+    accelerator: &'static str,
     /// A folder with the root of its file system.
     place: TempDir,
 }
@@ -52,10 +52,17 @@ impl Guest {
             crate::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "a machine that QEMU emulates", how);
             return None;
         }
-        let guest = Guest { cpus, place: tempfile::tempdir().expect("a temporary folder") };
+        let guest = Guest { cpus, accelerator: "tcg,thread=single", place: tempfile::tempdir().expect("a temporary folder") };
         guest.copy(Path::new(BUSYBOX), BUSYBOX);
         guest.write("/init", INIT);
         Some(guest)
+    }
+
+    /// Emulates each CPU by a thread of its own. By default one thread emulates them all in turn, which
+    /// is right if they are more than this machine has, and slow if programs spin without a pause.
+    #[must_use]
+    pub fn with_parallel_cpus(self) -> Guest {
+        Guest { accelerator: "tcg,thread=multi", ..self }
     }
 
     fn root(&self) -> PathBuf {
@@ -105,7 +112,7 @@ impl Guest {
         run(command("sh").args(["-c", pack]).args([&self.root(), &archive])).expect_success();
         let mut machine = command(QEMU);
         machine.args("-nodefaults -no-user-config -no-reboot -display none -serial stdio -m 1024".split(' '));
-        machine.args(["-accel", "tcg,thread=single", "-cpu", CPU, "-smp", &self.cpus.to_string()]);
+        machine.args(["-accel", self.accelerator, "-cpu", "max", "-smp", &self.cpus.to_string()]);
         machine.args(["-kernel", KERNEL, "-append", OPTIONS, "-initrd"]).arg(&archive);
         let mut output = Child::start(&mut machine).with_limit(TEST_LIMIT).wait().expect_success();
         output.stdout = output.stdout.replace('\r', "");
