@@ -3,7 +3,7 @@
 use std::env;
 use std::process::Command;
 
-use crate::child;
+use crate::child::{self, Output};
 
 /// The environment variable that names the only test of a process.
 pub const TEST: &str = "ROWLOCK_TEST";
@@ -51,7 +51,16 @@ pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
 /// If it does not. The message has the output of the process.
 #[track_caller]
 pub fn expect_pass(command: &mut Command) {
-    let output = child::run(command).expect_success();
+    expect_one_pass(child::run(command));
+}
+
+/// Expects that this is the output of the command of a test, which has passed.
+///
+/// # Panics
+/// As [`expect_pass`].
+#[track_caller]
+pub fn expect_one_pass(output: Output) {
+    let output = output.expect_success();
     let ran = output.stdout.contains("1 passed");
     output.expect(ran, "a process that runs this one test");
 }

@@ -48,6 +48,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     for entry in WAITING {
         let rule = entry.example;
         trials.push(trial(&format!("processes_meet_by_{rule}"), move || processes_meet(rule)));
+        trials.push(trial(&format!("processes_meet_while_they_are_stopped_by_{rule}"), move || stopped(rule)));
         trials.push(trial(&format!("a_killed_party_is_reported_to_those_that_wait_by_{rule}"), move || killed(rule)));
     }
     trials
@@ -139,6 +140,27 @@ fn processes_meet(rule: WaitingRule) {
     let mut party = barrier.join().unwrap();
     for _ in 0..ROUNDS {
         party.wait().unwrap();
+    }
+    others.iter_mut().for_each(|other| other.expect("met"));
+    assert_eq!(barrier.statistics().waits, 3 * ROUNDS);
+}
+
+/// Stops one of the others again and again, wherever it is.
+fn stopped(rule: WaitingRule) {
+    let (_folder, path, barrier) = barrier(3, rule);
+    let mut party = barrier.join().unwrap();
+    let mut others = [0, 1].map(|_| ChildProcess::start("meet", &path, &[&rule.to_string()]));
+    for round in 0..ROUNDS as usize {
+        let other = &others[round % 2];
+        if round.is_multiple_of(25) {
+            other.send(libc::SIGSTOP);
+        }
+        // It succeeds if the process was stopped after its arrival.
+        let met = party.wait_timeout(Duration::from_millis(1));
+        other.send(libc::SIGCONT);
+        if let Err(why) = met {
+            party.complete(why.into_arrival().expect("a stopped party is not lost")).unwrap();
+        }
     }
     others.iter_mut().for_each(|other| other.expect("met"));
     assert_eq!(barrier.statistics().waits, 3 * ROUNDS);

@@ -53,6 +53,11 @@ impl ChildProcess {
         assert_eq!(self.0.read_line(), word);
     }
 
+    /// Sends it a signal.
+    pub(crate) fn send(&self, signal: i32) {
+        self.0.send(signal);
+    }
+
     /// Kills it without a chance to clean up, and waits until it has ended.
     pub(crate) fn kill(&mut self) {
         self.0.process().kill().unwrap();

@@ -7,6 +7,7 @@
 mod barrier;
 
 mod child;
+mod guest;
 mod memory;
 mod others;
 
@@ -20,7 +21,8 @@ fn main() {
             if ["meet", "member"].contains(&role[0].as_str()) { barrier::run_child } else { others::run_child };
         return run_child(&role[0], Path::new(&role[1]), &role[2..]);
     }
-    let trials = [barrier::trials(), memory::trials(), others::trials()].into_iter().flatten().collect();
+    let trials =
+        [barrier::trials(), guest::trials(), memory::trials(), others::trials()].into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

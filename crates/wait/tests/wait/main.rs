@@ -13,6 +13,7 @@ mod barrier;
 mod condvar;
 mod costs;
 mod faults;
+mod guest;
 mod mutex;
 mod rwlock;
 mod signals;

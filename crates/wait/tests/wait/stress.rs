@@ -33,34 +33,55 @@ fn run_team(random: &mut Xoshiro256PlusPlus) {
         (rules[below(rules.len() as u64) as usize], EPISODES / threads)
     };
     let cpus = [None, Some(1), Some(2), Some(64)][below(4) as usize];
-    // One of `meets` actions is an arrival at the barrier, and one of `yields` is followed by a
-    // yield.
     let (meets, yields) = ([1, 2, 8, 64][below(4) as usize], [1_000_000, 100, 3][below(3) as usize]);
-    let seed = below(u64::MAX);
-    eprintln!("{threads} threads by {rule} on {cpus:?} CPUs, a meeting in {meets} actions, seed {seed}");
-    let waiting = costs::by(rule);
-    let waiting = cpus.map_or(waiting, |cpus| waiting.with_cpus(cpus));
-    let team = Team::new(threads as u32, waiting);
-    std::thread::scope(|scope| {
-        for number in 0..threads as u32 {
-            let team = &team;
-            scope.spawn(move || {
-                let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from(number) << 48);
-                let mut party = team.party(number);
-                for round in 0..rounds {
-                    // All meet in the same rounds, and act randomly in the others.
-                    if round % meets == 0 {
-                        party.wait();
-                    } else {
-                        team.act(Action::draw(&mut random), &mut random);
+    Episodes { threads, rule, cpus, rounds, meets, yields, seed: below(u64::MAX) }.run();
+}
+
+/// The work of one team.
+#[derive(Debug)]
+pub(crate) struct Episodes {
+    pub(crate) threads: u64,
+    pub(crate) rule: WaitingRule,
+    /// The number of CPUs that objects assume. `None`: that of the machine.
+    pub(crate) cpus: Option<u32>,
+    /// The actions of a thread.
+    pub(crate) rounds: u64,
+    /// One of so many actions is an arrival at the barrier.
+    pub(crate) meets: u64,
+    /// One of so many actions is followed by a yield.
+    pub(crate) yields: u64,
+    pub(crate) seed: u64,
+}
+
+impl Episodes {
+    /// Runs the team until all its threads have finished.
+    pub(crate) fn run(&self) {
+        let Episodes { threads, rule, cpus, rounds, meets, yields, seed } = *self;
+        eprintln!("{self:?}");
+        let waiting = costs::by(rule);
+        let waiting = cpus.map_or(waiting, |cpus| waiting.with_cpus(cpus));
+        let team = Team::new(threads as u32, waiting);
+        std::thread::scope(|scope| {
+            for number in 0..threads as u32 {
+                let team = &team;
+                scope.spawn(move || {
+                    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from(number) << 48);
+                    let mut party = team.party(number);
+                    for round in 0..rounds {
+                        // All meet in the same rounds, and act randomly in the others.
+                        if round % meets == 0 {
+                            party.wait();
+                        } else {
+                            team.act(Action::draw(&mut random), &mut random);
+                        }
+                        if random.next_u64() % yields == 0 {
+                            std::thread::yield_now();
+                        }
                     }
-                    if random.next_u64() % yields == 0 {
-                        std::thread::yield_now();
-                    }
-                }
-                team.finish();
-            });
-        }
-    });
-    assert!(team.is_at_rest(), "{team:?}");
+                    team.finish();
+                });
+            }
+        });
+        assert!(team.is_at_rest(), "{team:?}");
+    }
 }

@@ -1,16 +1,5 @@
-#!/bin/busybox sh
-# The first process of the guest. Each case says on the console whether it has passed.
-/bin/busybox --install -s /bin
-export PATH=/bin
-mkdir -p /proc /sys /dev /tmp
-mount -t proc none /proc
-mount -t sysfs none /sys
-mount -t devtmpfs none /dev
-mkdir /dev/shm
-mount -t tmpfs -o mode=1777 none /dev/shm
-mount -t tmpfs -o mode=1777 none /tmp
+# Runs each case, and says whether it has passed.
 groups=/sys/fs/cgroup
-mount -t cgroup2 none $groups
 echo "+cpu +cpuset +memory" > $groups/cgroup.subtree_control
 
 # Makes a group that belongs to a user, as systemd does.
@@ -50,5 +39,3 @@ mkdir $groups/limited
 echo 150000 100000 > $groups/limited/cpu.max
 echo 200M > $groups/limited/memory.max
 check root-with-limits limited 0 signals idle "a quota allows 1.5 of 2 CPUs"
-echo "the end"
-reboot -f
