@@ -11,6 +11,7 @@ pub(crate) mod nice;
 mod occupancy;
 pub mod roster;
 pub mod rr;
+mod ticks;
 
 use policy::{Instant, Span};
 

@@ -10,8 +10,8 @@
 //!   is shared instead. A slice is never shorter than one granularity (`BASE_SLICE`).
 //! * **Tick** (`check_preempt_tick`): the CPU picks again if the thread has run for longer than its
 //!   slice. It also does if the thread has run for a granularity and is ahead of the first waiting
-//!   thread by more than its slice. All CPUs tick at multiples of the period. A thread that is
-//!   picked again continues its slice.
+//!   thread by more than its slice. A thread that is picked again continues its slice. The
+//!   machine says when CPUs tick (`ticks.rs`).
 //! * **Pick** (`pick_next_entity`): the first is the thread with the least virtual time. The CPU
 //!   prefers to it, in this order, the thread that preempts, the thread that was preempted last,
 //!   and, if the first has yielded, the second. Each of these is only preferred if it is ahead of
@@ -67,9 +67,10 @@ use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::cfs::queue::{Entity, Idleness, Queue};
 use crate::kernels::cfs::timeline::Place;
+use crate::kernels::nice;
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
-use crate::kernels::{next_tick, nice};
+use crate::kernels::ticks::Ticks;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cfs {
@@ -77,7 +78,7 @@ pub(crate) struct Cfs {
     granularity: i64,
     wakeup_granularity: i64,
     migration_cost: Span,
-    tick: Span,
+    ticks: Ticks,
     /// The number of threads that fill a latency (`sched_nr_latency`).
     crowd: usize,
     entities: Vec<Entity>,
@@ -90,7 +91,7 @@ pub(crate) struct Cfs {
 }
 
 impl Cfs {
-    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Cfs {
+    pub(crate) fn new(machine: &Machine, roster: &Roster, seed: u64) -> Cfs {
         let options = machine.cfs;
         let nanos = |span: Span| span.as_nanos() as i64;
         let (latency, granularity) = (nanos(options.latency), nanos(options.granularity));
@@ -101,7 +102,7 @@ impl Cfs {
             granularity,
             wakeup_granularity: nanos(options.wakeup_granularity),
             migration_cost: options.migration_cost,
-            tick: machine.tick,
+            ticks: Ticks::new(machine, seed),
             crowd: options.latency.as_nanos().div_ceil(options.granularity.as_nanos()) as usize,
             entities: (0..roster.len()).map(|thread| Entity::new(weight_of(thread))).collect(),
             queues: vec![Queue { idle, ..Queue::default() }; machine.cpus as usize],
@@ -382,8 +383,8 @@ impl Scheduler for Cfs {
         }
     }
 
-    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
-        next_tick(now, self.tick)
+    fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
+        self.ticks.next(cpu, now)
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {

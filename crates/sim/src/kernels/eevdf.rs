@@ -10,7 +10,7 @@
 //!   CPU until it has reached the deadline that it had when it was picked.
 //! * **Tick** (`update_curr`, `update_deadline`): at a tick, a thread that has reached its deadline
 //!   gets the next one, and the CPU picks again if others wait. The same happens when another
-//!   thread joins its queue. All CPUs tick at multiples of the period.
+//!   thread joins its queue. The machine says when CPUs tick (`ticks.rs`).
 //! * **Placement** (`place_entity`, `update_entity_lag`): a thread leaves with its lag, which is
 //!   bounded by two slices or one tick, whichever is longer. It is placed so that it has that lag
 //!   again after being counted. New threads have no lag, and half a slice to their first deadline.
@@ -93,7 +93,7 @@ use policy::{CellId, CpuId, Instant, JobId, ThreadId};
 use self::entity::{Entity, NEVER, Queue};
 pub(crate) use self::state::Eevdf;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
-use crate::kernels::{next_tick, nice};
+use crate::kernels::nice;
 
 impl Scheduler for Eevdf {
     fn moves(&self) -> bool {
@@ -185,8 +185,8 @@ impl Scheduler for Eevdf {
         }
     }
 
-    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
-        next_tick(now, self.tick)
+    fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
+        self.ticks.next(cpu, now)
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {

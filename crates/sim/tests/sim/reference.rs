@@ -10,7 +10,7 @@
 //! * `machine`: the events of a step, and their order.
 //! * `kernel`: the interface to a scheduler. Its implementations are `rr` (also for `fifo`),
 //!   `linux_2_4` with `wakeup`, `linux_o1`, `cfs`, `eevdf` and `feedback`.
-//! * `affinity`: which threads may run on which CPUs.
+//! * `affinity`: which threads may run on which CPUs; `ticks`: when CPUs tick.
 //! * `events`: the list of events; `compare`: compares two such lists.
 //! * `settings`: random small machines and jobs; `properties`: both simulators agree about them.
 
@@ -27,5 +27,6 @@ mod machine;
 mod properties;
 mod rr;
 mod settings;
+mod ticks;
 mod wakeup;
 mod world;

@@ -79,7 +79,7 @@ impl Cfs {
                 return Some(idle);
             }
         }
-        self.next_kick = now + self.tick;
+        self.next_kick = now + self.ticks.period;
         None
     }
 
@@ -88,7 +88,7 @@ impl Cfs {
         let balancing = self.queues[cpu.index()].balancing;
         let quarters = self.queues.len() as u64 * if balancing.is_calm { 2 } else { 1 };
         let ticks = if occasion == Occasion::Busy { 4 * quarters - 1 } else { quarters.div_ceil(4) };
-        now.since(balancing.last) >= Span::from_nanos(ticks.saturating_mul(self.tick.as_nanos()))
+        now.since(balancing.last) >= Span::from_nanos(ticks.saturating_mul(self.ticks.period.as_nanos()))
     }
 
     fn balance(&mut self, cpu: CpuId, occasion: Occasion, is_marked: bool, now: Instant) -> BalanceResult {

@@ -88,7 +88,7 @@ impl Eevdf {
     /// At a tick, a busy CPU takes threads from a busier one, if it is time (`sched_balance_rq`).
     /// Returns whether one of them should preempt.
     pub(super) fn balance(&mut self, cpu: CpuId, now: Instant) -> bool {
-        if !self.queues[cpu.index()].balancing.is_time(self.tick, now) {
+        if !self.queues[cpu.index()].balancing.is_time(self.ticks.period, now) {
             return false;
         }
         let shortest = shortest_interval(self.queues.len());

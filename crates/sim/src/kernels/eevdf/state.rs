@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::{CpuId, Instant, ThreadId};
 use scenario::Machine;
 
 use super::balance::Balancing;
@@ -12,13 +12,14 @@ use crate::kernels::affinity::Affinity;
 use crate::kernels::nice::{self, NORMAL};
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::{JobThreads, Roster};
+use crate::kernels::ticks::Ticks;
 
 /// The least weight of a thread in a group (`MIN_SHARES`).
 const MIN_SHARE: u64 = 2;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Eevdf {
-    pub(super) tick: Span,
+    pub(super) ticks: Ticks,
     pub(super) entities: Vec<Entity>,
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
@@ -39,7 +40,7 @@ struct Group {
 }
 
 impl Eevdf {
-    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Eevdf {
+    pub(crate) fn new(machine: &Machine, roster: &Roster, seed: u64) -> Eevdf {
         let mut entities = Vec::with_capacity(roster.len());
         for (job, entry) in (0..).zip(roster.jobs()) {
             let slice = entry.attributes.slice.unwrap_or(machine.slice).as_nanos() as i64;
@@ -49,7 +50,7 @@ impl Eevdf {
         }
         let group = |job: &JobThreads| Group { threads: job.threads.clone(), weight: NORMAL, sum: 0 };
         Eevdf {
-            tick: machine.tick,
+            ticks: Ticks::new(machine, seed),
             entities,
             queues: vec![Queue::new(Balancing::new(machine)); machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
@@ -127,7 +128,7 @@ impl Eevdf {
     pub(super) fn remember_lag(&mut self, thread: ThreadId, cpu: CpuId) {
         let queue = &mut self.queues[cpu.index()];
         let entity = &mut self.entities[thread.index()];
-        let bound = entity.virtually((2 * entity.slice).max(self.tick.as_nanos() as i64));
+        let bound = entity.virtually((2 * entity.slice).max(self.ticks.period.as_nanos() as i64));
         entity.lag = (queue.average() - entity.vruntime).clamp(-bound, bound);
         queue.remove(entity);
     }

@@ -10,6 +10,7 @@ use scenario::{Machine, Setting};
 
 use crate::reference::affinity::Affinity;
 use crate::reference::kernel::{Kernel, Picks};
+use crate::reference::ticks::Ticks;
 use crate::reference::world::{Cpu, Thread, World};
 
 #[derive(Clone)]
@@ -68,6 +69,7 @@ pub(crate) struct Cfs {
     wakeup_granularity: i128,
     migration_cost: i128,
     tick: i128,
+    ticks: Ticks,
     affinity: Affinity,
     entities: Vec<Entity>,
     queues: Vec<Queue>,
@@ -82,7 +84,7 @@ const WEIGHTS: [i128; 40] = [
 ];
 
 impl Cfs {
-    pub(crate) fn new(machine: &Machine, setting: &Setting) -> Cfs {
+    pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Cfs {
         let floored = |span: Span| i128::from(span.floor_to(machine.step).as_nanos());
         let step = floored(machine.step);
         let migration_cost = floored(machine.cfs.migration_cost);
@@ -99,6 +101,7 @@ impl Cfs {
             wakeup_granularity: floored(machine.cfs.wakeup_granularity),
             migration_cost,
             tick: floored(machine.tick).max(step),
+            ticks: Ticks::new(machine, floored(machine.tick).max(step) as u64, seed),
             affinity: Affinity::new(machine, setting),
             entities,
             queues: vec![Queue { idle_average: 2 * migration_cost, ..Queue::default() }; machine.cpus as usize],
@@ -265,7 +268,7 @@ impl Cfs {
     }
 
     fn ticks_next(&mut self, world: &World, cpu: Cpu) {
-        self.queues[cpu].next_tick = (self.now(world) / self.tick + 1) * self.tick;
+        self.queues[cpu].next_tick = self.ticks.after(cpu, self.now(world) as u64).into();
     }
 }
 

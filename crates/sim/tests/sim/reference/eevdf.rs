@@ -9,6 +9,7 @@ use rowlock_sim::scheduler::ReadyReason;
 use scenario::Machine;
 
 use crate::reference::kernel::{Kernel, Picks};
+use crate::reference::ticks::Ticks;
 use crate::reference::world::{Activity, Cpu, Thread, World};
 
 /// A thread that ran within this time, in nanoseconds, has a hot cache.
@@ -66,6 +67,7 @@ pub(crate) struct Eevdf {
     step: u64,
     has_groups: bool,
     tick: u64,
+    ticks: Ticks,
     entities: Vec<Entity>,
     /// The thread of each CPU, from its pick on, and for how long its virtual time has not been
     /// updated.
@@ -80,7 +82,7 @@ pub(crate) struct Eevdf {
 }
 
 impl Eevdf {
-    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Eevdf {
+    pub(crate) fn new(machine: &Machine, roster: &Roster, seed: u64) -> Eevdf {
         let cpus = machine.cpus as usize;
         let whole = |span: Span| span.floor_to(machine.step).max(machine.step).as_nanos();
         let entity = |thread: usize| {
@@ -101,6 +103,7 @@ impl Eevdf {
             step: machine.step.as_nanos(),
             has_groups: machine.groups,
             tick: whole(machine.tick),
+            ticks: Ticks::new(machine, whole(machine.tick), seed),
             entities: (0..roster.len()).map(entity).collect(),
             current: vec![None; cpus],
             ran: vec![0; cpus],
@@ -377,7 +380,7 @@ impl Eevdf {
     }
 
     fn ticks_next(&mut self, world: &World, cpu: Cpu) {
-        self.next_tick[cpu] = (world.now * self.step / self.tick + 1) * self.tick;
+        self.next_tick[cpu] = self.ticks.after(cpu, world.now * self.step);
     }
 }
 
