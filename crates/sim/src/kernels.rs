@@ -12,6 +12,7 @@ mod occupancy;
 pub mod roster;
 pub mod rr;
 mod ticks;
+mod wakeup;
 
 use policy::{Instant, Span};
 

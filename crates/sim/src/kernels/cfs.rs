@@ -25,11 +25,8 @@
 //!   thread is picked after it (`LAST_BUDDY`).
 //! * **Switch** (`__schedule`): interrupts are off during a switch. So a thread that wakes then
 //!   preempts, if at all, when the switch is over and before the incoming thread has run.
-//! * **Wakeup placement** (`select_task_rq_fair`): a thread is attracted to the waker's CPU if that
-//!   would have less load than its own CPU has now, by 8 % (`wake_affine_weight`), unless its own
-//!   CPU is idle. It goes to the first of these that is idle: the chosen CPU, its own, and the next
-//!   ones after the chosen one. If none is idle, it goes to the chosen one (`select_idle_sibling`).
-//!   A new thread goes to the CPU with the least load.
+//! * **Wakeup placement** (`select_task_rq_fair`) is in `kernels/wakeup.rs`. A new thread goes to
+//!   the CPU with the least load.
 //! * **Migration**: a thread keeps its distance from the minimum of its queue. Its cache counts as
 //!   cold.
 //! * **Yield** (`yield_task_fair`): the thread is skipped, as above, until it is picked. Its
@@ -49,9 +46,7 @@
 //! is one scheduling domain without SMT, all of whose CPUs share a cache and are groups of their
 //! own. Loads are the weights of the threads that are present, and not their decaying averages
 //! (PELT): a thread that sleeps half the time counts half in the kernel, and all or nothing here.
-//! The search for an idle CPU looks at all of them at no cost (no `SIS_PROP`), does not try the CPU
-//! before the previous one (`recent_used_cpu`), and does not distinguish wakers of many threads
-//! (`wake_wide`). A thread that is being switched away from counts in its queue, but its virtual
+//! A thread that is being switched away from counts in its queue, but its virtual
 //! time does not until the switch is over. Virtual times are rounded down to whole nanoseconds once
 //! for each time on the CPU, not at each look. The switch to a thread, including waking its CPU,
 //! counts as its running time. A tick that falls into a switch is skipped.
@@ -67,10 +62,11 @@ use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::cfs::queue::{Entity, Idleness, Queue};
 use crate::kernels::cfs::timeline::Place;
-use crate::kernels::nice;
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
 use crate::kernels::ticks::Ticks;
+use crate::kernels::wakeup::Wakeups;
+use crate::kernels::{nice, wakeup};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cfs {
@@ -86,6 +82,7 @@ pub(crate) struct Cfs {
     /// Loads: the weights of queues, and those of queues that have more than one thread.
     occupancy: Occupancy,
     affinity: Affinity,
+    wakeups: Wakeups,
     /// When the next busy CPU may ask idle ones for help (`nohz.next_balance`).
     next_kick: Instant,
 }
@@ -108,6 +105,7 @@ impl Cfs {
             queues: vec![Queue { idle, ..Queue::default() }; machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
             affinity: Affinity::new(machine, roster),
+            wakeups: Wakeups::new(machine.cpus, roster.len()),
             next_kick: Instant::ZERO,
         }
     }
@@ -260,27 +258,13 @@ impl Cfs {
 
 /// Placement of threads on CPUs.
 impl Cfs {
-    /// The CPU for a thread that is woken `here` (`select_task_rq_fair`).
-    fn cpu_to_wake_on(&self, thread: ThreadId, here: Option<CpuId>) -> CpuId {
-        let previous = self.entity(thread).cpu;
-        let is_free = |cpu: &CpuId| self.occupancy.free.contains(*cpu);
-        let attracts = |here: &CpuId| self.is_attracted(thread, *here);
-        let target = here.filter(|here| self.affinity.is_allowed(thread, *here)).filter(attracts).unwrap_or(previous);
-        if let Some(free) = [target, previous].into_iter().find(is_free) {
-            return free;
-        }
-        let next = CpuId((target.0 + 1) % self.queues.len() as u32);
-        self.occupancy.free.first_from(next, self.affinity.of(thread)).unwrap_or(target)
-    }
-
-    /// Whether a thread is attracted to the waker's CPU (`wake_affine`).
-    fn is_attracted(&self, thread: ThreadId, here: CpuId) -> bool {
-        let entity = self.entity(thread);
-        if here == entity.cpu || self.occupancy.free.contains(entity.cpu) {
-            return false;
-        }
+    /// The CPU for a woken thread (`select_task_rq_fair`).
+    fn cpu_to_wake_on(&mut self, thread: ThreadId, here: Option<CpuId>, now: Instant) -> CpuId {
+        let Entity { cpu: previous, weight, .. } = *self.entity(thread);
+        let waker = here.and_then(|here| Some(here).zip(self.queues[here.index()].current));
         let load = |cpu: CpuId| self.queues[cpu.index()].weight;
-        self.occupancy.free.contains(here) || 100 * (load(here) + u64::from(entity.weight)) < 108 * load(entity.cpu)
+        let is_attracted = |here| wakeup::attracts(load(here), load(previous), weight.into());
+        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, is_attracted)
     }
 }
 
@@ -303,12 +287,13 @@ impl Scheduler for Cfs {
             ReadyReason::New => {
                 let cpu = self.occupancy.emptiest(self.affinity.of(thread));
                 self.entities[thread.index()].cpu = cpu;
+                self.wakeups.begin(thread, cpu);
                 self.update(cpu, now);
                 let debit = self.entity(thread).virtually(self.slice(thread, cpu));
                 self.entities[thread.index()].vruntime = self.queues[cpu.index()].min_vruntime + debit;
             }
             ReadyReason::Woken => {
-                let cpu = self.cpu_to_wake_on(thread, marks.here());
+                let cpu = self.cpu_to_wake_on(thread, marks.here(), now);
                 let previous = self.entity(thread).cpu;
                 let later = self.later(cpu, previous, now);
                 if cpu != previous {

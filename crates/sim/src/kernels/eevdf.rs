@@ -20,9 +20,9 @@
 //!   even if other CPUs are idle. If it has fallen behind the average meanwhile, it is placed at
 //!   the average with a new request. A thread that is stopped leaves its queue immediately, with
 //!   its lag (`DEQUEUE_SPECIAL`).
-//! * **Wakeup** (`select_task_rq_fair`; here `wakeup.rs`): a thread wakes on its previous CPU if
-//!   that is idle, else on the next idle CPU, else on its previous one (`cpu_to_wake_on`). It
-//!   preempts if the CPU would pick it (`check_preempt_wakeup_fair`; here `check_preemption`).
+//! * **Wakeup** (`select_task_rq_fair`): `kernels/wakeup.rs` says to which CPU a woken thread goes.
+//!   A new one goes to the CPU with the fewest threads. A thread that joins a queue preempts if the
+//!   CPU would pick it (`check_preempt_wakeup_fair`).
 //! * **Idle balancing** (`sched_balance_newidle`, and the kick from the tick of a busy CPU on which
 //!   a thread waits): a CPU without work looks at the CPU with the largest load among those with a
 //!   waiting thread; of equal ones, at the next after itself, cyclically. It takes the thread that
@@ -67,8 +67,8 @@
 //! Deviations: groups are flat, while the kernel has a queue of queues. A group's weight is divided
 //! among its threads on all CPUs, as the kernel divides it among CPUs by load and then among the
 //! threads there. But eligibility and deadlines are those of threads and not of groups, and a
-//! thread's share is updated when it joins a queue, is picked or ticks. There is no wake affinity,
-//! there are no buddies, and there is one scheduling domain without SMT. Loads are the weights of
+//! thread's share is updated when it joins a queue, is picked or ticks. There are no
+//! buddies, and there is one scheduling domain without SMT. Loads are the weights of
 //! the threads that are in the queues, and not decaying averages (PELT): a thread that sleeps half
 //! the time counts half in the kernel, and all or nothing here. Idle balancing is tried however
 //! short the CPU's idle times are. It takes one thread, and never a hot one. No running thread is
@@ -106,7 +106,7 @@ impl Scheduler for Eevdf {
             _ if was_delayed => self.entity(thread).cpu,
             ReadyReason::New => self.occupancy.emptiest(self.affinity.of(thread)),
             ReadyReason::Moved(to) if self.affinity.is_allowed(thread, to) => to,
-            ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread),
+            ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread, marks.here(), now),
             // It left the queue only for the length of the switch.
             ReadyReason::Preempted | ReadyReason::Yielded => {
                 self.enqueue(thread, self.entity(thread).cpu);
@@ -118,6 +118,9 @@ impl Scheduler for Eevdf {
         if was_delayed {
             self.requeue(thread, cpu);
         } else {
+            if why == ReadyReason::New {
+                self.wakeups.begin(thread, cpu);
+            }
             self.join_group(thread);
             let entity = self.entity(thread);
             let request = entity.virtually(entity.slice);

@@ -13,6 +13,7 @@ use crate::kernels::nice::{self, NORMAL};
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::{JobThreads, Roster};
 use crate::kernels::ticks::Ticks;
+use crate::kernels::wakeup::Wakeups;
 
 /// The least weight of a thread in a group (`MIN_SHARES`).
 const MIN_SHARE: u64 = 2;
@@ -24,6 +25,7 @@ pub(crate) struct Eevdf {
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
     pub(super) affinity: Affinity,
+    pub(super) wakeups: Wakeups,
     /// With groups: that of each job.
     groups: Option<Vec<Group>>,
 }
@@ -55,6 +57,7 @@ impl Eevdf {
             queues: vec![Queue::new(Balancing::new(machine)); machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
             affinity: Affinity::new(machine, roster),
+            wakeups: Wakeups::new(machine.cpus, roster.len()),
             groups: machine.groups.then(|| roster.jobs().iter().map(group).collect()),
         }
     }

@@ -11,6 +11,7 @@ use scenario::{Machine, Setting};
 use crate::reference::affinity::Affinity;
 use crate::reference::kernel::{Kernel, Picks};
 use crate::reference::ticks::Ticks;
+use crate::reference::waking::{Scene, Waking};
 use crate::reference::world::{Cpu, Thread, World};
 
 #[derive(Clone)]
@@ -70,6 +71,7 @@ pub(crate) struct Cfs {
     migration_cost: i128,
     tick: i128,
     ticks: Ticks,
+    waking: Waking,
     affinity: Affinity,
     entities: Vec<Entity>,
     queues: Vec<Queue>,
@@ -102,6 +104,7 @@ impl Cfs {
             migration_cost,
             tick: floored(machine.tick).max(step),
             ticks: Ticks::new(machine, floored(machine.tick).max(step) as u64, seed),
+            waking: Waking::default(),
             affinity: Affinity::new(machine, setting),
             entities,
             queues: vec![Queue { idle_average: 2 * migration_cost, ..Queue::default() }; machine.cpus as usize],
@@ -229,28 +232,20 @@ impl Cfs {
         allowed.min_by_key(|&cpu| self.load(cpu)).unwrap()
     }
 
-    fn cpu_for_woken(&self, thread: Thread, here: Option<Cpu>) -> Cpu {
-        let previous = self.entities[thread].cpu;
-        let mut target = previous;
-        if let Some(here) = here
-            && self.may_run(thread, here)
-            && !self.is_free(previous)
-            && here != previous
-        {
-            let load_here = self.load(here) + self.entities[thread].weight;
-            if self.is_free(here) || load_here * 100 < self.load(previous) * 108 {
-                target = here;
-            }
-        }
-        if self.is_free(target) {
-            return target;
-        }
-        if self.is_free(previous) {
-            return previous;
-        }
-        let count = self.queues.len();
-        let mut after = (1..=count).map(|offset| (target + offset) % count);
-        after.find(|&cpu| self.is_free(cpu) && self.may_run(thread, cpu)).unwrap_or(target)
+    fn cpu_for_woken(&mut self, thread: Thread, world: &World) -> Cpu {
+        let mut waking = std::mem::take(&mut self.waking);
+        let scene = Scene {
+            now: self.now(world) as u64,
+            previous: self.entities[thread].cpu,
+            waker: world.here.and_then(|here| Some((here, self.queues[here].current?))),
+            own: self.entities[thread].weight,
+            loads: self.all_cpus().map(|cpu| self.load(cpu)).collect(),
+            is_free: self.all_cpus().map(|cpu| self.is_free(cpu)).collect(),
+            may_run: &|cpu| self.may_run(thread, cpu),
+        };
+        let cpu = waking.cpu_for(thread, &scene);
+        self.waking = waking;
+        cpu
     }
 
     /// A thread moves, as far ahead of the minimum as it was, and cold.
@@ -410,10 +405,11 @@ impl Kernel for Cfs {
                 continue;
             }
             let cpu =
-                if why == ReadyReason::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world.here) };
+                if why == ReadyReason::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world) };
             if why == ReadyReason::New {
                 self.update(cpu);
                 let debit = self.virtually(thread, self.slice(thread, cpu));
+                self.waking.begin(thread, cpu);
                 self.entities[thread].cpu = cpu;
                 self.entities[thread].vruntime = self.queues[cpu].minimum + debit;
             } else {

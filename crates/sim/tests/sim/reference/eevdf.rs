@@ -10,6 +10,7 @@ use scenario::Machine;
 
 use crate::reference::kernel::{Kernel, Picks};
 use crate::reference::ticks::Ticks;
+use crate::reference::waking::{Scene, Waking};
 use crate::reference::world::{Activity, Cpu, Thread, World};
 
 /// A thread that ran within this time, in nanoseconds, has a hot cache.
@@ -68,6 +69,7 @@ pub(crate) struct Eevdf {
     has_groups: bool,
     tick: u64,
     ticks: Ticks,
+    waking: Waking,
     entities: Vec<Entity>,
     /// The thread of each CPU, from its pick on, and for how long its virtual time has not been
     /// updated.
@@ -104,6 +106,7 @@ impl Eevdf {
             has_groups: machine.groups,
             tick: whole(machine.tick),
             ticks: Ticks::new(machine, whole(machine.tick), seed),
+            waking: Waking::default(),
             entities: (0..roster.len()).map(entity).collect(),
             current: vec![None; cpus],
             ran: vec![0; cpus],
@@ -367,16 +370,24 @@ impl Eevdf {
         preempts
     }
 
-    fn cpu_for(&self, thread: Thread, why: ReadyReason) -> Cpu {
-        let Entity { cpu: previous, cpus, .. } = &self.entities[thread];
-        let emptiest = || cpus.iter().copied().min_by_key(|&cpu| self.members(cpu).len()).unwrap_or(*previous);
+    fn cpu_for(&mut self, thread: Thread, why: ReadyReason, world: &World) -> Cpu {
+        let Entity { cpu: previous, cpus, weight, .. } = &self.entities[thread];
         if why == ReadyReason::New {
-            return emptiest();
+            let emptiest = cpus.iter().copied().min_by_key(|&cpu| self.members(cpu).len());
+            let cpu = emptiest.unwrap_or(*previous);
+            self.waking.begin(thread, cpu);
+            return cpu;
         }
-        let count = self.current.len();
-        let from_previous = (0..count).map(|offset| (previous + offset) % count);
-        let free = |cpu: &Cpu| self.members(*cpu).is_empty() && cpus.contains(cpu);
-        from_previous.into_iter().find(free).unwrap_or(*previous)
+        let scene = Scene {
+            now: world.now * self.step,
+            previous: *previous,
+            waker: world.here.and_then(|here| Some((here, self.current[here]?))),
+            own: *weight,
+            loads: self.all_cpus().map(|cpu| self.weight(cpu)).collect(),
+            is_free: self.all_cpus().map(|cpu| self.members(cpu).is_empty()).collect(),
+            may_run: &|cpu| cpus.contains(&cpu),
+        };
+        self.waking.cpu_for(thread, &scene)
     }
 
     fn ticks_next(&mut self, world: &World, cpu: Cpu) {
@@ -394,14 +405,14 @@ impl Kernel for Eevdf {
         }
     }
 
-    fn ready(&mut self, _world: &World, threads: &[Thread], why: ReadyReason) {
+    fn ready(&mut self, world: &World, threads: &[Thread], why: ReadyReason) {
         for &thread in threads {
             if why == ReadyReason::Preempted {
                 self.waiting[self.entities[thread].cpu].push(thread);
                 continue;
             }
             let was_delayed = self.entities[thread].is_delayed;
-            let cpu = if was_delayed { self.entities[thread].cpu } else { self.cpu_for(thread, why) };
+            let cpu = if was_delayed { self.entities[thread].cpu } else { self.cpu_for(thread, why, world) };
             let should_pick_again = self.update(cpu) || self.marked[cpu];
             if was_delayed {
                 self.requeue(thread, cpu);
