@@ -7,6 +7,7 @@ pub mod eevdf;
 pub mod feedback;
 pub mod linux_2_4;
 pub mod linux_o1;
+mod load;
 pub(crate) mod nice;
 mod occupancy;
 pub mod roster;

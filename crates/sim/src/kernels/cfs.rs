@@ -44,12 +44,11 @@
 //!
 //! Deviations: there are no groups, and so no autogroup, and no sched-idle or batch threads. There
 //! is one scheduling domain without SMT, all of whose CPUs share a cache and are groups of their
-//! own. Loads are the weights of the threads that are present, and not their decaying averages
-//! (PELT): a thread that sleeps half the time counts half in the kernel, and all or nothing here.
-//! A thread that is being switched away from counts in its queue, but its virtual
-//! time does not until the switch is over. Virtual times are rounded down to whole nanoseconds once
-//! for each time on the CPU, not at each look. The switch to a thread, including waking its CPU,
-//! counts as its running time. A tick that falls into a switch is skipped.
+//! own. A CPU that runs a thread has no capacity left, however little that thread runs
+//! (`group_has_capacity`). A thread that is being switched away from counts in its queue, but its
+//! virtual time does not until the switch is over. Virtual times are rounded down to whole
+//! nanoseconds once for each time on the CPU, not at each look. The switch to a thread, including
+//! waking its CPU, counts as its running time. A tick that falls into a switch is skipped.
 
 mod balance;
 mod queue;
@@ -62,11 +61,12 @@ use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::cfs::queue::{Entity, Idleness, Queue};
 use crate::kernels::cfs::timeline::Place;
+use crate::kernels::load::Loads;
+use crate::kernels::nice;
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
 use crate::kernels::ticks::Ticks;
 use crate::kernels::wakeup::Wakeups;
-use crate::kernels::{nice, wakeup};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cfs {
@@ -83,6 +83,7 @@ pub(crate) struct Cfs {
     occupancy: Occupancy,
     affinity: Affinity,
     wakeups: Wakeups,
+    loads: Loads,
     /// When the next busy CPU may ask idle ones for help (`nohz.next_balance`).
     next_kick: Instant,
 }
@@ -106,6 +107,7 @@ impl Cfs {
             occupancy: Occupancy::new(machine.cpus as usize),
             affinity: Affinity::new(machine, roster),
             wakeups: Wakeups::new(machine.cpus, roster.len()),
+            loads: Loads::new(machine.cpus, roster.len()),
             next_kick: Instant::ZERO,
         }
     }
@@ -158,6 +160,15 @@ impl Cfs {
         queue.weight -= u64::from(weight);
         queue.buddies.clear(thread);
         self.note(cpu);
+    }
+
+    /// Removes the current thread of a CPU from its queue.
+    fn take_off(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.update(cpu, now);
+        self.remove(thread);
+        let queue = &mut self.queues[cpu.index()];
+        queue.current = None;
+        queue.advance(&self.entities);
     }
 
     fn note(&mut self, cpu: CpuId) {
@@ -260,11 +271,9 @@ impl Cfs {
 impl Cfs {
     /// The CPU for a woken thread (`select_task_rq_fair`).
     fn cpu_to_wake_on(&mut self, thread: ThreadId, here: Option<CpuId>, now: Instant) -> CpuId {
-        let Entity { cpu: previous, weight, .. } = *self.entity(thread);
+        let previous = self.entity(thread).cpu;
         let waker = here.and_then(|here| Some(here).zip(self.queues[here.index()].current));
-        let load = |cpu: CpuId| self.queues[cpu.index()].weight;
-        let is_attracted = |here| wakeup::attracts(load(here), load(previous), weight.into());
-        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, is_attracted)
+        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, &self.loads)
     }
 }
 
@@ -288,6 +297,7 @@ impl Scheduler for Cfs {
                 let cpu = self.occupancy.emptiest(self.affinity.of(thread));
                 self.entities[thread.index()].cpu = cpu;
                 self.wakeups.begin(thread, cpu);
+                self.loads.begin(thread, now);
                 self.update(cpu, now);
                 let debit = self.entity(thread).virtually(self.slice(thread, cpu));
                 self.entities[thread.index()].vruntime = self.queues[cpu.index()].min_vruntime + debit;
@@ -313,7 +323,8 @@ impl Scheduler for Cfs {
             }
         }
         self.enqueue(thread);
-        let cpu = self.entity(thread).cpu;
+        let Entity { cpu, weight, .. } = *self.entity(thread);
+        self.loads.join(thread, cpu, weight, now);
         if !marks.is_marked(cpu) && self.check_preemption(thread) {
             marks.mark(cpu);
         }
@@ -342,11 +353,13 @@ impl Scheduler for Cfs {
     }
 
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
-        self.update(cpu, now);
-        self.remove(thread);
-        let queue = &mut self.queues[cpu.index()];
-        queue.current = None;
-        queue.advance(&self.entities);
+        self.take_off(cpu, thread, now);
+        self.loads.leave(thread, now);
+    }
+
+    fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.take_off(cpu, thread, now);
+        self.loads.sleep(thread, now);
     }
 
     fn dequeue(&mut self, thread: ThreadId, now: Instant) {
@@ -356,6 +369,7 @@ impl Scheduler for Cfs {
             self.stop_waiting(thread);
             self.remove(thread);
             self.queues[cpu.index()].advance(&self.entities);
+            self.loads.leave(thread, now);
         }
     }
 
@@ -394,6 +408,7 @@ impl Scheduler for Cfs {
             return;
         }
         self.update(cpu, now);
+        self.loads.reweight(thread, weight, now);
         if place.is_waiting() {
             self.stop_waiting(thread);
         }

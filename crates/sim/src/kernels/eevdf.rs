@@ -30,11 +30,12 @@
 //!   first 32 threads of a queue. A kick goes to the first idle CPU that would take a thread.
 //! * **Balancing between busy CPUs** (`sched_balance_rq`): a CPU balances at a tick, every 16 ms
 //!   times the number of CPUs, less one tick, and half as often after it has found nothing to do.
-//!   It takes load from the CPU with the largest load if that has over 17 % more than itself, or if
-//!   no thread waits on itself. It takes as much as it can without moving either of the two past
-//!   the average of all CPUs. Threads that are too heavy for that, ahead of their queue, or hot are
-//!   left. After one failure, weights count half and threads may be ahead; after two, weights count
-//!   a quarter and threads may be hot.
+//!   Of the CPUs on which a thread waits, it takes load from the one whose queue weighs most if that
+//!   has over 17 % more load than itself, or if no thread waits on itself. It takes as much as it
+//!   can without moving either of the two past the average of all CPUs. Threads with too much load
+//!   for that, ahead of their queue, or hot are left. After one failure, loads count half and
+//!   threads may be ahead; after two, loads count a quarter and threads may be hot.
+//! * **Load** (PELT) is an average of the recent past (`kernels/load.rs`).
 //! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
 //!   with its lag.
 //! * **Affinity**: a bound thread starts, wakes and is taken only on its CPUs. If all threads
@@ -67,15 +68,14 @@
 //! Deviations: groups are flat, while the kernel has a queue of queues. A group's weight is divided
 //! among its threads on all CPUs, as the kernel divides it among CPUs by load and then among the
 //! threads there. But eligibility and deadlines are those of threads and not of groups, and a
-//! thread's share is updated when it joins a queue, is picked or ticks. There are no
-//! buddies, and there is one scheduling domain without SMT. Loads are the weights of
-//! the threads that are in the queues, and not decaying averages (PELT): a thread that sleeps half
-//! the time counts half in the kernel, and all or nothing here. Idle balancing is tried however
-//! short the CPU's idle times are. It takes one thread, and never a hot one. No running thread is
-//! migrated (active balancing), and no delayed one. A thread that is being switched away from is
-//! not counted in its queue until its switch is over. Virtual times are updated each time they are
-//! read, and rounded down to whole nanoseconds. The switch to a thread, including waking its CPU,
-//! counts as its running time. A tick that falls into a switch is skipped.
+//! thread's share is updated when it joins a queue, is picked or ticks. There are no buddies,
+//! and there is one scheduling domain without SMT. A CPU that runs a thread has no capacity left,
+//! however little that thread runs (`group_has_capacity`). Idle balancing is tried however short the
+//! CPU's idle times are. It takes one thread, and never a hot one. No running thread is migrated
+//! (active balancing), and no delayed one. A thread that is being switched away from is not counted
+//! in its queue until its switch is over, but it counts in loads. Virtual times are updated each
+//! time they are read, and rounded down to whole nanoseconds. The switch to a thread, including
+//! waking its CPU, counts as its running time. A tick that falls into a switch is skipped.
 //!
 //! **Performance.** Waiting threads are in a tree by deadline that knows the least virtual time in
 //! each part of it. CPUs are found by bits and tournaments. An event costs the logarithm of the
@@ -120,8 +120,10 @@ impl Scheduler for Eevdf {
         } else {
             if why == ReadyReason::New {
                 self.wakeups.begin(thread, cpu);
+                self.loads.begin(thread, now);
             }
-            self.join_group(thread);
+            self.join_group(thread, now);
+            self.loads.join(thread, cpu, self.entity(thread).weight, now);
             let entity = self.entity(thread);
             let request = entity.virtually(entity.slice);
             self.place(thread, cpu, if why == ReadyReason::New { request / 2 } else { request });
@@ -148,16 +150,15 @@ impl Scheduler for Eevdf {
 
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.update(cpu, now);
-        self.remember_lag(thread, cpu);
-        self.queues[cpu.index()].current = None;
-        self.leave_group(thread);
-        self.note_load(cpu);
+        self.take_off(cpu, thread);
+        self.loads.leave(thread, now);
     }
 
     fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.update(cpu, now);
         if self.queues[cpu.index()].is_eligible(self.entity(thread)) {
-            self.leave(cpu, thread, now);
+            self.take_off(cpu, thread);
+            self.loads.sleep(thread, now);
         } else {
             self.delay(thread, cpu);
         }
@@ -172,6 +173,7 @@ impl Scheduler for Eevdf {
             self.update(cpu, now);
             self.remember_lag(thread, cpu);
             self.unlink(thread, cpu);
+            self.loads.leave(thread, now);
             self.leave_group(thread);
             self.note_load(cpu);
         }
@@ -196,7 +198,7 @@ impl Scheduler for Eevdf {
         let request_is_over = self.update(cpu, now);
         let this_cpu = self.is_due(cpu, request_is_over);
         if let Some(current) = self.queues[cpu.index()].current {
-            self.follow_group(ThreadId(current));
+            self.follow_group(ThreadId(current), now);
             self.note_load(cpu);
         }
         let preempted = self.balance(cpu, now);

@@ -24,13 +24,11 @@
 use policy::{CpuId, Instant, Span, ThreadId};
 
 use crate::kernels::affinity::Affinity;
+use crate::kernels::load::Loads;
 use crate::kernels::occupancy::Occupancy;
 
 /// The period after which the count of changes is halved (`HZ`).
 const MEMORY: Span = Span::from_millis(1_000);
-/// A thread is attracted if the load of its own CPU is larger by this percentage (half of what
-/// `imbalance_pct` of CPUs that share a cache is above 100).
-const BIAS_PERCENT: u64 = 108;
 
 const NO_THREAD: u32 = u32::MAX;
 
@@ -70,8 +68,7 @@ impl Wakeups {
         self.memories[thread.index()] = Memory::new(cpu);
     }
 
-    /// The CPU for a thread that was on `previous`. `is_attracted` compares the loads of that CPU
-    /// and the waker's.
+    /// The CPU for a thread that was on `previous`.
     #[expect(clippy::too_many_arguments, reason = "all of it is one decision")]
     pub(crate) fn cpu_for(
         &mut self,
@@ -81,13 +78,14 @@ impl Wakeups {
         now: Instant,
         occupancy: &Occupancy,
         affinity: &Affinity,
-        is_attracted: impl FnOnce(CpuId) -> bool,
+        loads: &Loads,
     ) -> CpuId {
         let here = waker.filter(|&(_, waker)| self.note(waker, thread, now)).map(|(here, _)| here);
         let may_go = |here: &CpuId| {
             *here != previous && !occupancy.free.contains(previous) && affinity.is_allowed(thread, *here)
         };
-        let target = here.filter(may_go).filter(|&here| is_attracted(here)).unwrap_or(previous);
+        let target =
+            here.filter(may_go).filter(|&here| loads.attracts(thread, here, previous, now)).unwrap_or(previous);
         self.idle_cpu(thread, target, previous, occupancy, affinity)
     }
 
@@ -129,12 +127,6 @@ impl Wakeups {
     }
 }
 
-/// Whether a thread is attracted to the waker's CPU, whose load is `here` without the thread. The
-/// load of its own CPU is `there`.
-pub(crate) fn attracts(here: u64, there: u64, own: u64) -> bool {
-    100 * (here + own) < BIAS_PERCENT * there
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,12 +151,6 @@ mod tests {
         // The counts are halved a second later, not before.
         assert!(!wakeups.note(master, worker, Instant::ZERO + MEMORY));
         assert!(wakeups.note(master, worker, Instant::ZERO + MEMORY + Span::from_nanos(1)));
-    }
-
-    #[test]
-    fn a_load_that_is_lower_by_eight_percent_attracts() {
-        assert!(attracts(1_024, 1_897, 1_024));
-        assert!(!attracts(1_024, 1_896, 1_024));
     }
 
     #[test]

@@ -2,19 +2,15 @@
 
 use policy::{CpuId, Instant, ThreadId};
 
-use super::entity::Entity;
 use super::state::Eevdf;
-use crate::kernels::wakeup::attracts;
 
 impl Eevdf {
     /// The CPU for a woken thread (`select_task_rq_fair`).
     pub(super) fn cpu_to_wake_on(&mut self, thread: ThreadId, here: Option<CpuId>, now: Instant) -> CpuId {
-        let Entity { cpu: previous, weight, .. } = *self.entity(thread);
+        let previous = self.entity(thread).cpu;
         let current = |here: CpuId| self.queues[here.index()].current.map(ThreadId);
         let waker = here.and_then(|here| Some(here).zip(current(here)));
-        let load = |cpu: CpuId| self.queues[cpu.index()].weight as u64;
-        let is_attracted = |here| attracts(load(here), load(previous), weight.into());
-        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, is_attracted)
+        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, &self.loads)
     }
 
     /// Compares a thread that has joined the queue of `cpu` with the current one, whose protection
@@ -56,7 +52,7 @@ mod tests {
         for cpu in [0, 1] {
             assert_eq!(kernel.pick(CpuId(cpu), None, now), Some(ThreadId(cpu)));
         }
-        kernel.leave(CpuId(0), ThreadId(0), now);
+        kernel.block(CpuId(0), ThreadId(0), now);
         kernel.pick(CpuId(0), None, now);
         marks.begin_event(Some(CpuId(1)));
         kernel.ready(ThreadId(0), ReadyReason::Woken, now, &mut marks);

@@ -10,9 +10,10 @@ use scenario::{Machine, Setting};
 
 use crate::reference::affinity::Affinity;
 use crate::reference::kernel::{Kernel, Picks};
+use crate::reference::load::Loads;
 use crate::reference::ticks::Ticks;
 use crate::reference::waking::{Scene, Waking};
-use crate::reference::world::{Cpu, Thread, World};
+use crate::reference::world::{Activity, Cpu, Thread, World};
 
 #[derive(Clone)]
 struct Entity {
@@ -72,6 +73,7 @@ pub(crate) struct Cfs {
     tick: i128,
     ticks: Ticks,
     waking: Waking,
+    loads: Loads,
     affinity: Affinity,
     entities: Vec<Entity>,
     queues: Vec<Queue>,
@@ -105,6 +107,7 @@ impl Cfs {
             tick: floored(machine.tick).max(step),
             ticks: Ticks::new(machine, floored(machine.tick).max(step) as u64, seed),
             waking: Waking::default(),
+            loads: Loads::new(machine.cpus as usize),
             affinity: Affinity::new(machine, setting),
             entities,
             queues: vec![Queue { idle_average: 2 * migration_cost, ..Queue::default() }; machine.cpus as usize],
@@ -238,8 +241,7 @@ impl Cfs {
             now: self.now(world) as u64,
             previous: self.entities[thread].cpu,
             waker: world.here.and_then(|here| Some((here, self.queues[here].current?))),
-            own: self.entities[thread].weight,
-            loads: self.all_cpus().map(|cpu| self.load(cpu)).collect(),
+            loads: &self.loads,
             is_free: self.all_cpus().map(|cpu| self.is_free(cpu)).collect(),
             may_run: &|cpu| self.may_run(thread, cpu),
         };
@@ -324,8 +326,7 @@ impl Cfs {
         if threads == 0 {
             return Some((self.queues[from].members().len() as i128 / 2, true));
         }
-        let (here, there) = (self.load(cpu), self.load(from));
-        let average = self.all_cpus().map(|cpu| self.load(cpu)).sum::<i128>() / self.queues.len() as i128;
+        let (here, there, average) = (self.loads.of_cpu(cpu), self.loads.of_cpu(from), self.loads.mean());
         if here >= there || (threads > 1 && there * 100 <= here * 117) {
             return None;
         }
@@ -352,8 +353,8 @@ impl Cfs {
             }
             let thread = self.queues[from].candidates.remove(0);
             self.queues[from].candidates.push(thread);
-            let weight = self.entities[thread].weight;
-            let counts_for = weight >> failures.min(63);
+            let load = self.loads.of_thread(thread).max(1);
+            let counts_for = load >> failures.min(63);
             let is_cold = failures >= 2 || !self.is_hot(thread, from, cpu, now);
             if !self.may_run(thread, cpu) || !is_cold || (!in_threads && counts_for > left) {
                 continue;
@@ -361,11 +362,12 @@ impl Cfs {
             self.migrate(thread, cpu);
             self.minimum_follows(from);
             self.waits(thread, cpu);
+            self.loads.join(thread, cpu, self.entities[thread].weight);
             if !told && !picks_again {
                 picks_again = self.should_preempt(thread, cpu);
             }
             taken += 1;
-            left -= if in_threads { 1 } else { weight };
+            left -= if in_threads { 1 } else { load };
             if left <= 0 {
                 break;
             }
@@ -383,6 +385,7 @@ impl Cfs {
 
 impl Kernel for Cfs {
     fn pass_step(&mut self, world: &World) {
+        self.loads.pass_until(self.now(world));
         for cpu in self.all_cpus() {
             if let Some(thread) = self.queues[cpu].current {
                 self.queues[cpu].ran += self.step;
@@ -410,6 +413,7 @@ impl Kernel for Cfs {
                 self.update(cpu);
                 let debit = self.virtually(thread, self.slice(thread, cpu));
                 self.waking.begin(thread, cpu);
+                self.loads.begin(thread);
                 self.entities[thread].cpu = cpu;
                 self.entities[thread].vruntime = self.queues[cpu].minimum + debit;
             } else {
@@ -426,6 +430,7 @@ impl Kernel for Cfs {
                 self.entities[thread].vruntime = self.vruntime(thread).max(earliest);
             }
             self.waits(thread, cpu);
+            self.loads.join(thread, cpu, self.entities[thread].weight);
             if !self.queues[cpu].marked && self.should_preempt(thread, cpu) {
                 self.queues[cpu].marked = true;
             }
@@ -455,8 +460,12 @@ impl Kernel for Cfs {
         Some(best)
     }
 
-    fn leave(&mut self, _world: &World, cpu: Cpu, thread: Thread) {
+    fn leave(&mut self, world: &World, cpu: Cpu, thread: Thread) {
         self.update(cpu);
+        match world.threads[thread].activity {
+            Activity::Waiting => self.loads.sleep(thread),
+            _ => self.loads.leave(thread),
+        }
         self.queues[cpu].current = None;
         self.remove_buddy(thread, cpu);
         self.minimum_follows(cpu);

@@ -134,8 +134,8 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
     })
 }
 
-/// A machine under `eevdf` on which milliseconds are short, so that caches cool and busy CPUs
-/// balance. A new option of eevdf must be drawn here too.
+/// A machine under `eevdf` on which milliseconds are short, so that caches cool, busy CPUs balance
+/// and loads change. A new option of eevdf must be drawn here too.
 pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
     let spans = (0_u64..3, 1_u64..8, 1_u64..10);
     let named = (prop::sample::select(&Tie::ALL[..]), prop::sample::select(&TickPhase::ALL[..]));

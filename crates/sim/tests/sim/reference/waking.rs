@@ -1,6 +1,7 @@
 //! The CPU for a woken thread under `cfs` and `eevdf`, by the rules at the head of
 //! `sim::kernels::wakeup`.
 
+use crate::reference::load::Loads;
 use crate::reference::world::{Cpu, Thread};
 
 /// In nanoseconds.
@@ -22,9 +23,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) now: u64,
     pub(crate) previous: Cpu,
     pub(crate) waker: Option<(Cpu, Thread)>,
-    /// The load of the woken thread, and that of each CPU.
-    pub(crate) own: i128,
-    pub(crate) loads: Vec<i128>,
+    pub(crate) loads: &'a Loads,
     pub(crate) is_free: Vec<bool>,
     pub(crate) may_run: &'a dyn Fn(Cpu) -> bool,
 }
@@ -42,14 +41,14 @@ impl Waking {
     }
 
     pub(crate) fn cpu_for(&mut self, thread: Thread, scene: &Scene<'_>) -> Cpu {
-        let cpus = scene.loads.len();
+        let (cpus, loads) = (scene.is_free.len(), scene.loads);
         let mut target = scene.previous;
         if let Some((here, waker)) = scene.waker
             && !self.is_wide(waker, thread, cpus as u64, scene.now)
             && (scene.may_run)(here)
             && !scene.is_free[scene.previous]
             && here != scene.previous
-            && 100 * (scene.loads[here] + scene.own) < 108 * scene.loads[scene.previous]
+            && 100 * (loads.of_cpu(here) + loads.of_thread(thread)) < 108 * loads.without(thread, scene.previous)
         {
             target = here;
         }
