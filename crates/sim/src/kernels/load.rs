@@ -71,22 +71,46 @@ impl Average {
     fn end_period(&mut self) {
         self.value = decayed(self.value) + (self.sum - decayed(self.sum));
     }
-
-    /// The nearest whole number.
-    fn rounded(&self) -> u64 {
-        (self.value + PERIOD / 2) >> PERIOD_BITS
-    }
 }
 
-/// A thread's part in the loads.
+/// The whole number that is nearest to an average.
+fn rounded(value: u64) -> u64 {
+    (value + PERIOD / 2) >> PERIOD_BITS
+}
+
+/// A thread's part in the loads. Small, because a run may have a hundred thousand threads.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// The average of 1 while the thread is present, and else of 0.
-    presence: Average,
+    updated: u64,
+    /// The average of 1 while the thread is present, and else of 0. No more than a period each.
+    value: u32,
+    sum: u32,
     weight: u32,
-    /// The CPU whose load includes that of the thread.
-    cpu: Option<CpuId>,
+    /// The CPU whose load includes that of the thread, or [`NO_CPU`].
+    cpu: u16,
     is_present: bool,
+}
+
+const NO_CPU: u16 = u16::MAX;
+
+impl Part {
+    const ABSENT: Part = Part { updated: 0, value: 0, sum: 0, weight: 0, cpu: NO_CPU, is_present: false };
+
+    fn cpu(&self) -> Option<CpuId> {
+        (self.cpu != NO_CPU).then_some(CpuId(self.cpu.into()))
+    }
+
+    fn update(&mut self, now: Instant) {
+        let mut presence = Average { value: self.value.into(), sum: self.sum.into(), updated: self.updated };
+        presence.update(self.is_present.into(), now);
+        (self.value, self.sum, self.updated) = (presence.value as u32, presence.sum as u32, presence.updated);
+    }
+
+    /// Its load, with binary places, and what the present period adds to it.
+    fn load(&self) -> (u64, u64) {
+        let weight = u64::from(self.weight);
+        (weight * u64::from(self.value), weight * u64::from(self.sum))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,22 +129,22 @@ pub(crate) struct Loads {
 
 impl Loads {
     pub(crate) fn new(cpus: u32, threads: usize) -> Loads {
-        let part = Part { presence: Average::default(), weight: 0, cpu: None, is_present: false };
-        Loads { cpus: vec![CpuLoad::default(); cpus as usize], threads: vec![part; threads] }
+        Loads { cpus: vec![CpuLoad::default(); cpus as usize], threads: vec![Part::ABSENT; threads] }
     }
 
     /// A thread that is in no queue is new.
     pub(crate) fn begin(&mut self, thread: ThreadId, now: Instant) {
         self.detach(thread, now);
-        let presence = Average { value: PERIOD, sum: now.as_nanos() & (PERIOD - 1), updated: now.as_nanos() };
-        self.threads[thread.index()].presence = presence;
+        let part = &mut self.threads[thread.index()];
+        (part.value, part.sum) = (PERIOD as u32, (now.as_nanos() & (PERIOD - 1)) as u32);
+        part.updated = now.as_nanos();
     }
 
     /// A thread that was not present is so on this CPU.
     pub(crate) fn join(&mut self, thread: ThreadId, cpu: CpuId, weight: u32, now: Instant) {
         let part = &mut self.threads[thread.index()];
-        part.presence.update(0, now);
-        if (part.cpu, part.weight) == (Some(cpu), weight) {
+        part.update(now);
+        if (part.cpu(), part.weight) == (Some(cpu), weight) {
             self.update(cpu, now);
         } else {
             self.detach(thread, now);
@@ -134,9 +158,9 @@ impl Loads {
     /// A present thread sleeps.
     pub(crate) fn sleep(&mut self, thread: ThreadId, now: Instant) {
         let part = &mut self.threads[thread.index()];
-        part.presence.update(1, now);
+        part.update(now);
         part.is_present = false;
-        let (cpu, weight) = (part.cpu, part.weight);
+        let (cpu, weight) = (part.cpu(), part.weight);
         if let Some(cpu) = cpu {
             self.update(cpu, now);
             self.cpus[cpu.index()].weight -= u64::from(weight);
@@ -158,9 +182,11 @@ impl Loads {
 
     /// The weight of a thread changes.
     pub(crate) fn reweight(&mut self, thread: ThreadId, weight: u32, now: Instant) {
-        let Part { cpu: Some(cpu), is_present: true, .. } = self.threads[thread.index()] else { return };
-        self.leave(thread, now);
-        self.join(thread, cpu, weight, now);
+        let part = self.threads[thread.index()];
+        if let Some(cpu) = part.cpu().filter(|_| part.is_present) {
+            self.leave(thread, now);
+            self.join(thread, cpu, weight, now);
+        }
     }
 
     fn update(&mut self, cpu: CpuId, now: Instant) {
@@ -171,44 +197,44 @@ impl Loads {
     /// Adds the load of a thread to that of a CPU.
     fn attach(&mut self, thread: ThreadId, cpu: CpuId, now: Instant) {
         self.update(cpu, now);
-        let Part { presence, weight, .. } = self.threads[thread.index()];
+        let part = &mut self.threads[thread.index()];
+        part.cpu = cpu.0 as u16;
+        let (value, sum) = part.load();
         let average = &mut self.cpus[cpu.index()].average;
-        average.value += presence.value * u64::from(weight);
-        average.sum += presence.sum * u64::from(weight);
-        self.threads[thread.index()].cpu = Some(cpu);
+        (average.value, average.sum) = (average.value + value, average.sum + sum);
     }
 
     /// Removes the load of a thread from that of its CPU.
     fn detach(&mut self, thread: ThreadId, now: Instant) {
-        let Some(cpu) = self.threads[thread.index()].cpu.take() else { return };
+        let Some(cpu) = self.threads[thread.index()].cpu() else { return };
         self.update(cpu, now);
         let part = &mut self.threads[thread.index()];
-        part.presence.update(part.is_present.into(), now);
-        let Part { presence, weight, .. } = *part;
+        part.update(now);
+        part.cpu = NO_CPU;
+        let (value, sum) = part.load();
         let average = &mut self.cpus[cpu.index()].average;
-        average.value = average.value.saturating_sub(presence.value * u64::from(weight));
-        average.sum = average.sum.saturating_sub(presence.sum * u64::from(weight));
+        (average.value, average.sum) = (average.value.saturating_sub(value), average.sum.saturating_sub(sum));
     }
 
     /// The load of a CPU.
     pub(crate) fn of_cpu(&self, cpu: CpuId, now: Instant) -> u64 {
         let CpuLoad { mut average, weight } = self.cpus[cpu.index()];
         average.update(weight, now);
-        average.rounded()
+        rounded(average.value)
     }
 
     /// The load of a thread.
     pub(crate) fn of_thread(&self, thread: ThreadId, now: Instant) -> u64 {
-        let Part { mut presence, weight, is_present, .. } = self.threads[thread.index()];
-        presence.update(is_present.into(), now);
-        Average { value: presence.value * u64::from(weight), ..presence }.rounded()
+        let mut part = self.threads[thread.index()];
+        part.update(now);
+        rounded(part.load().0)
     }
 
     /// Whether a thread that sleeps is attracted by another CPU `here`: whether that would have less
     /// load with it than `there`, its own CPU, has without it, by 8 % (`wake_affine_weight`).
     pub(crate) fn attracts(&self, thread: ThreadId, here: CpuId, there: CpuId, now: Instant) -> bool {
         let own = self.of_thread(thread, now);
-        let included = if self.threads[thread.index()].cpu == Some(there) { own } else { 0 };
+        let included = if self.threads[thread.index()].cpu() == Some(there) { own } else { 0 };
         let without = self.of_cpu(there, now).saturating_sub(included);
         100 * (self.of_cpu(here, now) + own) < BIAS_PERCENT * without
     }
@@ -223,6 +249,11 @@ impl Loads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_small() {
+        assert!(size_of::<Part>() <= 24, "{}", size_of::<Part>());
+    }
 
     fn after(periods: u64) -> Instant {
         Instant::from_nanos(periods << PERIOD_BITS)
