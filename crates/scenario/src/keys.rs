@@ -41,7 +41,7 @@ use policy::priority::StageKind;
 use policy::slices::Movement;
 use policy::wakeup::Scheme;
 
-use crate::named::{Accounting, Scheduler, Tie};
+use crate::named::{Accounting, Scheduler, TickPhase, Tie};
 
 /// The largest size of a file: 1 MiB.
 pub const LONGEST_FILE: usize = 1 << 20;
@@ -201,7 +201,7 @@ pub mod machine {
     use policy::feedback::FeedbackRules;
 
     use super::KeyDefault::Is;
-    use super::{Accounting, Key, MOST_CPUS, MOST_TICKS, SCHEMES, Scheduler, Tie, Value, count};
+    use super::{Accounting, Key, MOST_CPUS, MOST_TICKS, SCHEMES, Scheduler, TickPhase, Tie, Value, count};
 
     keys! {
         LIKE = "like", Value::OneOf(&["host"]), Is("none"), r#""host""#,
@@ -232,6 +232,8 @@ pub mod machine {
             "how long the hardware barrier takes after the last arrival";
         QUANTUM = "quantum", Value::Time, Is("100 us"), r#""100 us""#, "how long a thread runs before the next one";
         TICK = "tick", Value::Time, Is("4 ms"), r#""1 ms""#, "the period of the timer interrupt";
+        TICK_PHASE = "tick_phase", Value::OneOf(&TickPhase::NAMES), Is("common"), r#""drawn""#,
+            "when the CPUs tick, in relation to each other and to the beginning of the run";
         SLICE = "slice", Value::Time, Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"), r#""3 ms""#,
             "the base slice: the virtual time that a thread requests";
         LATENCY = "latency", Value::Time, Is("6 ms with 1 CPU, 12 ms from 2, 18 ms from 4, 24 ms from 8"), r#""6 ms""#,
@@ -289,9 +291,9 @@ pub mod machine {
     /// The further keys of `linux-o1`.
     pub const LINUX_O1: &[Key] = &[TICK_OF_O1, TIMESLICE];
     /// The further keys of `cfs`.
-    pub const CFS: &[Key] = &[TICK, LATENCY, GRANULARITY, WAKEUP_GRANULARITY, MIGRATION_COST];
+    pub const CFS: &[Key] = &[TICK, TICK_PHASE, LATENCY, GRANULARITY, WAKEUP_GRANULARITY, MIGRATION_COST];
     /// The further keys of `eevdf`.
-    pub const EEVDF: &[Key] = &[TICK, SLICE, GROUPS];
+    pub const EEVDF: &[Key] = &[TICK, TICK_PHASE, SLICE, GROUPS];
     /// The further keys of `feedback`.
     pub const FEEDBACK: &[Key] = &[LEVELS, RUNNING_TIME, BOOST];
     /// All keys. A key that the chosen scheduler does not use is allowed, so that schedulers can be

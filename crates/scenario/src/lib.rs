@@ -29,7 +29,7 @@ pub use fibers::Fibers;
 pub use message::Message;
 pub use model::{
     Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
-    Scenario, Scheduler, Setting, Tie,
+    Scenario, Scheduler, Setting, TickPhase, Tie,
 };
 pub use network::{Bandwidth, Network};
 pub use pipeline::Pipeline;

@@ -7,7 +7,7 @@ use policy::waiting::{Bound, Costs};
 use policy::wakeup::Scheme;
 
 use crate::keys::machine;
-use crate::named::{Accounting, Scheduler, Tie};
+use crate::named::{Accounting, Scheduler, TickPhase, Tie};
 use crate::network::{Bandwidth, Network};
 use crate::read::table::Table;
 use crate::read::value;
@@ -65,6 +65,7 @@ machine_keys! {
     SCHEDULER scheduler: Scheduler, value::named(&Scheduler::ALL, Scheduler::name), scheduler;
     QUANTUM quantum: Span, value::span, quantum;
     TICK tick: Span, value::span, tick;
+    TICK_PHASE tick_phase: TickPhase, value::named(&TickPhase::ALL, TickPhase::name), tick_phase;
     SLICE slice: Span, value::span, slice;
     GROUPS groups: bool, value::flag, groups;
     LATENCY latency: Span, value::span, cfs.latency;
@@ -142,6 +143,8 @@ pub struct Machine {
     pub quantum: Span,
     /// `eevdf`, `cfs`, `linux-2.4`, `linux-o1`: the period of the timer interrupt.
     pub tick: Span,
+    /// `eevdf`, `cfs`: when the CPUs tick.
+    pub tick_phase: TickPhase,
     /// `eevdf`: the base slice, the virtual time that a thread requests.
     pub slice: Span,
     /// `eevdf`: whether every job is a group. Groups have equal shares of the machine, regardless
@@ -174,6 +177,7 @@ impl Machine {
             tie: Tie::default(),
             quantum: Span::from_micros(100),
             tick: Span::from_millis(4),
+            tick_phase: TickPhase::default(),
             slice: default_slice(cpus),
             groups: false,
             cfs: Cfs::with_cpus(cpus),

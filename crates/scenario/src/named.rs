@@ -82,6 +82,23 @@ named_enum! {
 }
 
 named_enum! {
+    /// When the CPUs of a kernel tick, in relation to each other and to the beginning of the run.
+    #[derive(Default)]
+    pub enum TickPhase {
+        /// All together, at multiples of the period from the beginning of the run.
+        Zero = "zero",
+        /// All together, at a moment that is drawn: Linux, unless it is told otherwise.
+        #[default]
+        Common = "common",
+        /// Each a part of half a period after the one before, the first at a moment that is drawn:
+        /// Linux with `skew_tick=1`.
+        Skewed = "skewed",
+        /// Each at a moment of its own that is drawn.
+        Drawn = "drawn",
+    }
+}
+
+named_enum! {
     /// How running time is charged.
     #[derive(Default)]
     pub enum Accounting {

@@ -7,10 +7,13 @@ pub mod eevdf;
 pub mod feedback;
 pub mod linux_2_4;
 pub mod linux_o1;
+mod load;
 pub(crate) mod nice;
 mod occupancy;
 pub mod roster;
 pub mod rr;
+mod ticks;
+mod wakeup;
 
 use policy::{Instant, Span};
 

@@ -182,7 +182,7 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     let machine = &on_grid(machine);
     let roster = &Roster::new(setting, machine.cpus);
     if machine.cells.is_some() {
-        let cells = Cells::new(machine, setting, seed, roster, |of_cell| kernel(machine, of_cell));
+        let cells = Cells::new(machine, setting, seed, roster, |of_cell| kernel(machine, of_cell, seed));
         return Engine::new(machine, setting, seed, cells, observer).run();
     }
     match machine.scheduler {
@@ -192,8 +192,8 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
         }
         Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), observer).run(),
         Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), observer).run(),
-        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), observer).run(),
-        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), observer).run(),
+        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster, seed), observer).run(),
+        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster, seed), observer).run(),
         Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), observer).run(),
     }
 }
@@ -213,14 +213,14 @@ fn check_cells(machine: &Machine, setting: &Setting) -> Result<(), Error> {
 
 /// The kernel of a cell. It is called through a table, so that the engine is not compiled again for
 /// the cells of each scheduler.
-fn kernel(machine: &Machine, roster: &Roster) -> Box<dyn scheduler::Scheduler> {
+fn kernel(machine: &Machine, roster: &Roster, seed: u64) -> Box<dyn scheduler::Scheduler> {
     match machine.scheduler {
         Scheduler::Fifo => Box::new(RoundRobin::new(Span::MAX, machine, roster)),
         Scheduler::Rr => Box::new(RoundRobin::new(machine.quantum, machine, roster)),
         Scheduler::Linux24 => Box::new(Linux24::new(machine, roster)),
         Scheduler::LinuxO1 => Box::new(LinuxO1::new(machine, roster)),
-        Scheduler::Cfs => Box::new(Cfs::new(machine, roster)),
-        Scheduler::Eevdf => Box::new(Eevdf::new(machine, roster)),
+        Scheduler::Cfs => Box::new(Cfs::new(machine, roster, seed)),
+        Scheduler::Eevdf => Box::new(Eevdf::new(machine, roster, seed)),
         Scheduler::Feedback => Box::new(Feedback::new(machine, roster)),
     }
 }

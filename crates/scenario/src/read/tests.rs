@@ -143,7 +143,7 @@ fn missing_keys_have_the_documented_defaults() {
         panic!("another kind")
     };
     assert_eq!((&message.compute, &message.sleep), (&None, &None));
-    let defaults: [(keys::Key, &dyn std::fmt::Display); 56] = [
+    let defaults: [(keys::Key, &dyn std::fmt::Display); 57] = [
         (experiment::REPEAT, &scenario.experiment.repeat),
         (experiment::SEED, &scenario.experiment.seed),
         (experiment::KEEP_RUNNING, &setting.keep_running),
@@ -155,6 +155,7 @@ fn missing_keys_have_the_documented_defaults() {
         (of_machine::SCHEDULER, &machine.scheduler),
         (of_machine::QUANTUM, &machine.quantum),
         (of_machine::TICK, &machine.tick),
+        (of_machine::TICK_PHASE, &machine.tick_phase),
         (of_machine::TIE, &machine.tie),
         (of_machine::DEVICE_DEPTH, &machine.device_depth),
         (of_machine::SHORT_TICK, &Linux24::TICK),

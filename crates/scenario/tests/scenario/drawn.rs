@@ -17,7 +17,8 @@ use rowlock_scenario::message::Pattern;
 use rowlock_scenario::pipeline::{Stage, StageTurn, Structure};
 use rowlock_scenario::{
     Accounting, Arm, Arrival, Attributes, Bandwidth, Compute, Coscheduling, Distribution, Empirical, Experiment,
-    Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler, Setting, Tie,
+    Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler, Setting,
+    TickPhase, Tie,
 };
 
 fn span() -> impl Strategy<Value = Span> {
@@ -48,13 +49,14 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
     let ticks = vec(option::of(1..100_u32), 6);
     let named = (
         option::of(select(Tie::ALL.to_vec())),
+        option::of(select(TickPhase::ALL.to_vec())),
         option::of(select(Accounting::ALL.to_vec())),
         option::of(select(Scheme::ALL.to_vec())),
     );
     let flags = (option::of(any::<bool>()), option::of(any::<bool>()), option::of(any::<bool>()));
-    let machine = |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _), (_, _, _))| {
+    let machine = |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _, _), (_, _, _))| {
         let (like_host, cpus, spin_margin, scheduler) = rest;
-        let (tie, accounting, wakeup) = named;
+        let (tie, tick_phase, accounting, wakeup) = named;
         let (charge_switch, tail, groups) = flags;
         MachineKeys {
             like_host,
@@ -72,6 +74,7 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
             scheduler,
             quantum: spans[4],
             tick: spans[5],
+            tick_phase,
             slice: spans[6],
             latency: spans[7],
             granularity: spans[8],

@@ -252,7 +252,7 @@ mod tests {
         let rules = Coscheduling { movement: Movement::WithinNode, ..Coscheduling::default() };
         let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: Some(rules), keep_running: false };
         let roster = Roster::new(&setting, 1);
-        (Cells::new(&machine, &setting, 1, &roster, |of_cell| kernel(&machine, of_cell)), Marks::new(2))
+        (Cells::new(&machine, &setting, 1, &roster, |of_cell| kernel(&machine, of_cell, 1)), Marks::new(2))
     }
 
     #[test]

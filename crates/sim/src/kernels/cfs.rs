@@ -10,8 +10,8 @@
 //!   is shared instead. A slice is never shorter than one granularity (`BASE_SLICE`).
 //! * **Tick** (`check_preempt_tick`): the CPU picks again if the thread has run for longer than its
 //!   slice. It also does if the thread has run for a granularity and is ahead of the first waiting
-//!   thread by more than its slice. All CPUs tick at multiples of the period. A thread that is
-//!   picked again continues its slice.
+//!   thread by more than its slice. A thread that is picked again continues its slice. The
+//!   machine says when CPUs tick (`ticks.rs`).
 //! * **Pick** (`pick_next_entity`): the first is the thread with the least virtual time. The CPU
 //!   prefers to it, in this order, the thread that preempts, the thread that was preempted last,
 //!   and, if the first has yielded, the second. Each of these is only preferred if it is ahead of
@@ -25,11 +25,8 @@
 //!   thread is picked after it (`LAST_BUDDY`).
 //! * **Switch** (`__schedule`): interrupts are off during a switch. So a thread that wakes then
 //!   preempts, if at all, when the switch is over and before the incoming thread has run.
-//! * **Wakeup placement** (`select_task_rq_fair`): a thread is attracted to the waker's CPU if that
-//!   would have less load than its own CPU has now, by 8 % (`wake_affine_weight`), unless its own
-//!   CPU is idle. It goes to the first of these that is idle: the chosen CPU, its own, and the next
-//!   ones after the chosen one. If none is idle, it goes to the chosen one (`select_idle_sibling`).
-//!   A new thread goes to the CPU with the least load.
+//! * **Wakeup placement** (`select_task_rq_fair`) is in `kernels/wakeup.rs`. A new thread goes to
+//!   the CPU with the least load.
 //! * **Migration**: a thread keeps its distance from the minimum of its queue. Its cache counts as
 //!   cold.
 //! * **Yield** (`yield_task_fair`): the thread is skipped, as above, until it is picked. Its
@@ -47,14 +44,11 @@
 //!
 //! Deviations: there are no groups, and so no autogroup, and no sched-idle or batch threads. There
 //! is one scheduling domain without SMT, all of whose CPUs share a cache and are groups of their
-//! own. Loads are the weights of the threads that are present, and not their decaying averages
-//! (PELT): a thread that sleeps half the time counts half in the kernel, and all or nothing here.
-//! The search for an idle CPU looks at all of them at no cost (no `SIS_PROP`), does not try the CPU
-//! before the previous one (`recent_used_cpu`), and does not distinguish wakers of many threads
-//! (`wake_wide`). A thread that is being switched away from counts in its queue, but its virtual
-//! time does not until the switch is over. Virtual times are rounded down to whole nanoseconds once
-//! for each time on the CPU, not at each look. The switch to a thread, including waking its CPU,
-//! counts as its running time. A tick that falls into a switch is skipped.
+//! own. A CPU that runs a thread has no capacity left, however little that thread runs
+//! (`group_has_capacity`). A thread that is being switched away from counts in its queue, but its
+//! virtual time does not until the switch is over. Virtual times are rounded down to whole
+//! nanoseconds once for each time on the CPU, not at each look. The switch to a thread, including
+//! waking its CPU, counts as its running time. A tick that falls into a switch is skipped.
 
 mod balance;
 mod queue;
@@ -67,9 +61,12 @@ use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::cfs::queue::{Entity, Idleness, Queue};
 use crate::kernels::cfs::timeline::Place;
+use crate::kernels::load::Loads;
+use crate::kernels::nice;
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
-use crate::kernels::{next_tick, nice};
+use crate::kernels::ticks::Ticks;
+use crate::kernels::wakeup::Wakeups;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cfs {
@@ -77,7 +74,7 @@ pub(crate) struct Cfs {
     granularity: i64,
     wakeup_granularity: i64,
     migration_cost: Span,
-    tick: Span,
+    ticks: Ticks,
     /// The number of threads that fill a latency (`sched_nr_latency`).
     crowd: usize,
     entities: Vec<Entity>,
@@ -85,12 +82,14 @@ pub(crate) struct Cfs {
     /// Loads: the weights of queues, and those of queues that have more than one thread.
     occupancy: Occupancy,
     affinity: Affinity,
+    wakeups: Wakeups,
+    loads: Loads,
     /// When the next busy CPU may ask idle ones for help (`nohz.next_balance`).
     next_kick: Instant,
 }
 
 impl Cfs {
-    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Cfs {
+    pub(crate) fn new(machine: &Machine, roster: &Roster, seed: u64) -> Cfs {
         let options = machine.cfs;
         let nanos = |span: Span| span.as_nanos() as i64;
         let (latency, granularity) = (nanos(options.latency), nanos(options.granularity));
@@ -101,12 +100,14 @@ impl Cfs {
             granularity,
             wakeup_granularity: nanos(options.wakeup_granularity),
             migration_cost: options.migration_cost,
-            tick: machine.tick,
+            ticks: Ticks::new(machine, seed),
             crowd: options.latency.as_nanos().div_ceil(options.granularity.as_nanos()) as usize,
             entities: (0..roster.len()).map(|thread| Entity::new(weight_of(thread))).collect(),
             queues: vec![Queue { idle, ..Queue::default() }; machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
             affinity: Affinity::new(machine, roster),
+            wakeups: Wakeups::new(machine.cpus, roster.len()),
+            loads: Loads::new(machine.cpus, roster.len()),
             next_kick: Instant::ZERO,
         }
     }
@@ -159,6 +160,15 @@ impl Cfs {
         queue.weight -= u64::from(weight);
         queue.buddies.clear(thread);
         self.note(cpu);
+    }
+
+    /// Removes the current thread of a CPU from its queue.
+    fn take_off(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.update(cpu, now);
+        self.remove(thread);
+        let queue = &mut self.queues[cpu.index()];
+        queue.current = None;
+        queue.advance(&self.entities);
     }
 
     fn note(&mut self, cpu: CpuId) {
@@ -259,27 +269,11 @@ impl Cfs {
 
 /// Placement of threads on CPUs.
 impl Cfs {
-    /// The CPU for a thread that is woken `here` (`select_task_rq_fair`).
-    fn cpu_to_wake_on(&self, thread: ThreadId, here: Option<CpuId>) -> CpuId {
+    /// The CPU for a woken thread (`select_task_rq_fair`).
+    fn cpu_to_wake_on(&mut self, thread: ThreadId, here: Option<CpuId>, now: Instant) -> CpuId {
         let previous = self.entity(thread).cpu;
-        let is_free = |cpu: &CpuId| self.occupancy.free.contains(*cpu);
-        let attracts = |here: &CpuId| self.is_attracted(thread, *here);
-        let target = here.filter(|here| self.affinity.is_allowed(thread, *here)).filter(attracts).unwrap_or(previous);
-        if let Some(free) = [target, previous].into_iter().find(is_free) {
-            return free;
-        }
-        let next = CpuId((target.0 + 1) % self.queues.len() as u32);
-        self.occupancy.free.first_from(next, self.affinity.of(thread)).unwrap_or(target)
-    }
-
-    /// Whether a thread is attracted to the waker's CPU (`wake_affine`).
-    fn is_attracted(&self, thread: ThreadId, here: CpuId) -> bool {
-        let entity = self.entity(thread);
-        if here == entity.cpu || self.occupancy.free.contains(entity.cpu) {
-            return false;
-        }
-        let load = |cpu: CpuId| self.queues[cpu.index()].weight;
-        self.occupancy.free.contains(here) || 100 * (load(here) + u64::from(entity.weight)) < 108 * load(entity.cpu)
+        let waker = here.and_then(|here| Some(here).zip(self.queues[here.index()].current));
+        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, &self.loads)
     }
 }
 
@@ -302,12 +296,14 @@ impl Scheduler for Cfs {
             ReadyReason::New => {
                 let cpu = self.occupancy.emptiest(self.affinity.of(thread));
                 self.entities[thread.index()].cpu = cpu;
+                self.wakeups.begin(thread, cpu);
+                self.loads.begin(thread, now);
                 self.update(cpu, now);
                 let debit = self.entity(thread).virtually(self.slice(thread, cpu));
                 self.entities[thread.index()].vruntime = self.queues[cpu.index()].min_vruntime + debit;
             }
             ReadyReason::Woken => {
-                let cpu = self.cpu_to_wake_on(thread, marks.here());
+                let cpu = self.cpu_to_wake_on(thread, marks.here(), now);
                 let previous = self.entity(thread).cpu;
                 let later = self.later(cpu, previous, now);
                 if cpu != previous {
@@ -327,7 +323,8 @@ impl Scheduler for Cfs {
             }
         }
         self.enqueue(thread);
-        let cpu = self.entity(thread).cpu;
+        let Entity { cpu, weight, .. } = *self.entity(thread);
+        self.loads.join(thread, cpu, weight, now);
         if !marks.is_marked(cpu) && self.check_preemption(thread) {
             marks.mark(cpu);
         }
@@ -356,11 +353,13 @@ impl Scheduler for Cfs {
     }
 
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
-        self.update(cpu, now);
-        self.remove(thread);
-        let queue = &mut self.queues[cpu.index()];
-        queue.current = None;
-        queue.advance(&self.entities);
+        self.take_off(cpu, thread, now);
+        self.loads.leave(thread, now);
+    }
+
+    fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        self.take_off(cpu, thread, now);
+        self.loads.sleep(thread, now);
     }
 
     fn dequeue(&mut self, thread: ThreadId, now: Instant) {
@@ -370,6 +369,7 @@ impl Scheduler for Cfs {
             self.stop_waiting(thread);
             self.remove(thread);
             self.queues[cpu.index()].advance(&self.entities);
+            self.loads.leave(thread, now);
         }
     }
 
@@ -382,8 +382,8 @@ impl Scheduler for Cfs {
         }
     }
 
-    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
-        next_tick(now, self.tick)
+    fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
+        self.ticks.next(cpu, now)
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {
@@ -408,6 +408,7 @@ impl Scheduler for Cfs {
             return;
         }
         self.update(cpu, now);
+        self.loads.reweight(thread, weight, now);
         if place.is_waiting() {
             self.stop_waiting(thread);
         }

@@ -10,7 +10,7 @@
 //!   CPU until it has reached the deadline that it had when it was picked.
 //! * **Tick** (`update_curr`, `update_deadline`): at a tick, a thread that has reached its deadline
 //!   gets the next one, and the CPU picks again if others wait. The same happens when another
-//!   thread joins its queue. All CPUs tick at multiples of the period.
+//!   thread joins its queue. The machine says when CPUs tick (`ticks.rs`).
 //! * **Placement** (`place_entity`, `update_entity_lag`): a thread leaves with its lag, which is
 //!   bounded by two slices or one tick, whichever is longer. It is placed so that it has that lag
 //!   again after being counted. New threads have no lag, and half a slice to their first deadline.
@@ -20,9 +20,9 @@
 //!   even if other CPUs are idle. If it has fallen behind the average meanwhile, it is placed at
 //!   the average with a new request. A thread that is stopped leaves its queue immediately, with
 //!   its lag (`DEQUEUE_SPECIAL`).
-//! * **Wakeup** (`select_task_rq_fair`; here `wakeup.rs`): a thread wakes on its previous CPU if
-//!   that is idle, else on the next idle CPU, else on its previous one (`cpu_to_wake_on`). It
-//!   preempts if the CPU would pick it (`check_preempt_wakeup_fair`; here `check_preemption`).
+//! * **Wakeup** (`select_task_rq_fair`): `kernels/wakeup.rs` says to which CPU a woken thread goes.
+//!   A new one goes to the CPU with the fewest threads. A thread that joins a queue preempts if the
+//!   CPU would pick it (`check_preempt_wakeup_fair`).
 //! * **Idle balancing** (`sched_balance_newidle`, and the kick from the tick of a busy CPU on which
 //!   a thread waits): a CPU without work looks at the CPU with the largest load among those with a
 //!   waiting thread; of equal ones, at the next after itself, cyclically. It takes the thread that
@@ -30,11 +30,12 @@
 //!   first 32 threads of a queue. A kick goes to the first idle CPU that would take a thread.
 //! * **Balancing between busy CPUs** (`sched_balance_rq`): a CPU balances at a tick, every 16 ms
 //!   times the number of CPUs, less one tick, and half as often after it has found nothing to do.
-//!   It takes load from the CPU with the largest load if that has over 17 % more than itself, or if
-//!   no thread waits on itself. It takes as much as it can without moving either of the two past
-//!   the average of all CPUs. Threads that are too heavy for that, ahead of their queue, or hot are
-//!   left. After one failure, weights count half and threads may be ahead; after two, weights count
-//!   a quarter and threads may be hot.
+//!   Of the CPUs on which a thread waits, it takes load from the one whose queue weighs most if that
+//!   has over 17 % more load than itself, or if no thread waits on itself. It takes as much as it
+//!   can without moving either of the two past the average of all CPUs. Threads with too much load
+//!   for that, ahead of their queue, or hot are left. After one failure, loads count half and
+//!   threads may be ahead; after two, loads count a quarter and threads may be hot.
+//! * **Load** (PELT) is an average of the recent past (`kernels/load.rs`).
 //! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
 //!   with its lag.
 //! * **Affinity**: a bound thread starts, wakes and is taken only on its CPUs. If all threads
@@ -67,15 +68,14 @@
 //! Deviations: groups are flat, while the kernel has a queue of queues. A group's weight is divided
 //! among its threads on all CPUs, as the kernel divides it among CPUs by load and then among the
 //! threads there. But eligibility and deadlines are those of threads and not of groups, and a
-//! thread's share is updated when it joins a queue, is picked or ticks. There is no wake affinity,
-//! there are no buddies, and there is one scheduling domain without SMT. Loads are the weights of
-//! the threads that are in the queues, and not decaying averages (PELT): a thread that sleeps half
-//! the time counts half in the kernel, and all or nothing here. Idle balancing is tried however
-//! short the CPU's idle times are. It takes one thread, and never a hot one. No running thread is
-//! migrated (active balancing), and no delayed one. A thread that is being switched away from is
-//! not counted in its queue until its switch is over. Virtual times are updated each time they are
-//! read, and rounded down to whole nanoseconds. The switch to a thread, including waking its CPU,
-//! counts as its running time. A tick that falls into a switch is skipped.
+//! thread's share is updated when it joins a queue, is picked or ticks. There are no buddies,
+//! and there is one scheduling domain without SMT. A CPU that runs a thread has no capacity left,
+//! however little that thread runs (`group_has_capacity`). Idle balancing is tried however short the
+//! CPU's idle times are. It takes one thread, and never a hot one. No running thread is migrated
+//! (active balancing), and no delayed one. A thread that is being switched away from is not counted
+//! in its queue until its switch is over, but it counts in loads. Virtual times are updated each
+//! time they are read, and rounded down to whole nanoseconds. The switch to a thread, including
+//! waking its CPU, counts as its running time. A tick that falls into a switch is skipped.
 //!
 //! **Performance.** Waiting threads are in a tree by deadline that knows the least virtual time in
 //! each part of it. CPUs are found by bits and tournaments. An event costs the logarithm of the
@@ -93,7 +93,7 @@ use policy::{CellId, CpuId, Instant, JobId, ThreadId};
 use self::entity::{Entity, NEVER, Queue};
 pub(crate) use self::state::Eevdf;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
-use crate::kernels::{next_tick, nice};
+use crate::kernels::nice;
 
 impl Scheduler for Eevdf {
     fn moves(&self) -> bool {
@@ -106,7 +106,7 @@ impl Scheduler for Eevdf {
             _ if was_delayed => self.entity(thread).cpu,
             ReadyReason::New => self.occupancy.emptiest(self.affinity.of(thread)),
             ReadyReason::Moved(to) if self.affinity.is_allowed(thread, to) => to,
-            ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread),
+            ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread, marks.here(), now),
             // It left the queue only for the length of the switch.
             ReadyReason::Preempted | ReadyReason::Yielded => {
                 self.enqueue(thread, self.entity(thread).cpu);
@@ -118,7 +118,12 @@ impl Scheduler for Eevdf {
         if was_delayed {
             self.requeue(thread, cpu);
         } else {
-            self.join_group(thread);
+            if why == ReadyReason::New {
+                self.wakeups.begin(thread, cpu);
+                self.loads.begin(thread, now);
+            }
+            self.join_group(thread, now);
+            self.loads.join(thread, cpu, self.entity(thread).weight, now);
             let entity = self.entity(thread);
             let request = entity.virtually(entity.slice);
             self.place(thread, cpu, if why == ReadyReason::New { request / 2 } else { request });
@@ -145,16 +150,15 @@ impl Scheduler for Eevdf {
 
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.update(cpu, now);
-        self.remember_lag(thread, cpu);
-        self.queues[cpu.index()].current = None;
-        self.leave_group(thread);
-        self.note_load(cpu);
+        self.take_off(cpu, thread);
+        self.loads.leave(thread, now);
     }
 
     fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.update(cpu, now);
         if self.queues[cpu.index()].is_eligible(self.entity(thread)) {
-            self.leave(cpu, thread, now);
+            self.take_off(cpu, thread);
+            self.loads.sleep(thread, now);
         } else {
             self.delay(thread, cpu);
         }
@@ -169,6 +173,7 @@ impl Scheduler for Eevdf {
             self.update(cpu, now);
             self.remember_lag(thread, cpu);
             self.unlink(thread, cpu);
+            self.loads.leave(thread, now);
             self.leave_group(thread);
             self.note_load(cpu);
         }
@@ -185,15 +190,15 @@ impl Scheduler for Eevdf {
         }
     }
 
-    fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
-        next_tick(now, self.tick)
+    fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
+        self.ticks.next(cpu, now)
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {
         let request_is_over = self.update(cpu, now);
         let this_cpu = self.is_due(cpu, request_is_over);
         if let Some(current) = self.queues[cpu.index()].current {
-            self.follow_group(ThreadId(current));
+            self.follow_group(ThreadId(current), now);
             self.note_load(cpu);
         }
         let preempted = self.balance(cpu, now);

@@ -10,7 +10,8 @@
 //! * `machine`: the events of a step, and their order.
 //! * `kernel`: the interface to a scheduler. Its implementations are `rr` (also for `fifo`),
 //!   `linux_2_4` with `wakeup`, `linux_o1`, `cfs`, `eevdf` and `feedback`.
-//! * `affinity`: which threads may run on which CPUs.
+//! * `affinity`: which threads may run on which CPUs; `ticks`: when CPUs tick; `waking`: on which
+//!   CPU `cfs` and `eevdf` wake a thread; `load`: averages for them.
 //! * `events`: the list of events; `compare`: compares two such lists.
 //! * `settings`: random small machines and jobs; `properties`: both simulators agree about them.
 
@@ -23,9 +24,12 @@ mod feedback;
 mod kernel;
 mod linux_2_4;
 mod linux_o1;
+mod load;
 mod machine;
 mod properties;
 mod rr;
 mod settings;
+mod ticks;
 mod wakeup;
+mod waking;
 mod world;

@@ -6,12 +6,14 @@ use rowlock_sim::observer::{CpuState, LeaveReason, Observer};
 use rowlock_sim::run_observed;
 use scenario::draw::Stream;
 use scenario::result::Outcome;
-use scenario::{Cfs, Compute, Distribution, Job, JobKind, Machine, MachineKeys, Scheduler, Setting};
+use scenario::{Cfs, Compute, Distribution, Job, JobKind, Machine, MachineKeys, Scheduler, Setting, TickPhase};
 
-/// A machine whose switches are free, so that virtual times are round.
+/// A machine whose switches are free, so that virtual times are round, and which ticks at multiples
+/// of 4 ms.
 pub(crate) fn machine(cpus: u32, scheduler: Scheduler) -> Machine {
     let (slice, tick) = (Span::from_millis(3), Span::from_millis(4));
-    Machine { scheduler, slice, tick, context_switch: Span::ZERO, ..Machine::with_cpus(cpus) }
+    let tick_phase = TickPhase::Zero;
+    Machine { scheduler, slice, tick, tick_phase, context_switch: Span::ZERO, ..Machine::with_cpus(cpus) }
 }
 
 /// The same machine, with the parameters of each scheduler as short as its slices.

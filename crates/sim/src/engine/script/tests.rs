@@ -16,7 +16,7 @@ use scenario::pipeline::{Stage, Structure};
 use scenario::result::Outcome;
 use scenario::{
     Accounting, Cfs, Compute, Distribution, Job, JobKind, Linux24, Machine, MachineKeys, Message, Pipeline, Scheduler,
-    Setting,
+    Setting, TickPhase,
 };
 
 use super::{Action, with_script};
@@ -32,7 +32,8 @@ fn machine(scheduler: Scheduler, cpus: u32) -> Machine {
     let cfs = Cfs { latency: us(140), granularity: us(20), wakeup_granularity: us(25), migration_cost: us(12) };
     let linux_2_4 = Linux24 { allocation: 2, accounting: Accounting::Exact, ..Linux24::default() };
     let (slice, tick, quantum) = (us(70), us(100), us(90));
-    Machine { scheduler, slice, tick, quantum, timeslice: 3, cfs, linux_2_4, ..Machine::with_cpus(cpus) }
+    let tick_phase = TickPhase::Zero;
+    Machine { scheduler, slice, tick, tick_phase, quantum, timeslice: 3, cfs, linux_2_4, ..Machine::with_cpus(cpus) }
 }
 
 fn setting(jobs: Vec<Job>) -> Setting {

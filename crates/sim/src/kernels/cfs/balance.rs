@@ -1,7 +1,8 @@
 //! Balancing: when one CPU takes threads from the queue of another, and which (`load_balance`).
 //!
-//! A CPU compares itself with the CPU that has the largest load among those with more than one
-//! thread; of equal ones, with the next after itself, cyclically.
+//! A CPU compares itself with the CPU whose threads weigh most among those with more than one
+//! thread; of equal ones, with the next after itself, cyclically. Loads are averages of the recent
+//! past (`kernels/load.rs`).
 //!
 //! * **How much** (`find_busiest_group`, `calculate_imbalance`): a CPU without threads takes half
 //!   of the other's threads. A CPU with threads takes load: the excess of the other over the
@@ -11,8 +12,8 @@
 //!   those that may run here, are cold, and whose load is not more than what is left to take. A
 //!   thread is hot if it ran there within the migration cost, or if it is a buddy and there are
 //!   threads here. Each failed balancing halves the loads for this comparison, and after two of
-//!   them hot threads are taken too. If no thread of the other queue may run here, the next largest
-//!   load is tried.
+//!   them hot threads are taken too. If no thread of the other queue may run here, the next heaviest
+//!   CPU is tried.
 //! * **When, without work** (`newidle_balance`): whenever the CPU runs out of threads, unless it is
 //!   idle for less than the migration cost on average.
 //! * **When, with work** (`rebalance_domains`): at a tick, every 4 ticks times the number of CPUs,
@@ -79,7 +80,7 @@ impl Cfs {
                 return Some(idle);
             }
         }
-        self.next_kick = now + self.tick;
+        self.next_kick = now + self.ticks.period;
         None
     }
 
@@ -88,14 +89,14 @@ impl Cfs {
         let balancing = self.queues[cpu.index()].balancing;
         let quarters = self.queues.len() as u64 * if balancing.is_calm { 2 } else { 1 };
         let ticks = if occasion == Occasion::Busy { 4 * quarters - 1 } else { quarters.div_ceil(4) };
-        now.since(balancing.last) >= Span::from_nanos(ticks.saturating_mul(self.tick.as_nanos()))
+        now.since(balancing.last) >= Span::from_nanos(ticks.saturating_mul(self.ticks.period.as_nanos()))
     }
 
     fn balance(&mut self, cpu: CpuId, occasion: Occasion, is_marked: bool, now: Instant) -> BalanceResult {
         let mut passed_over = Vec::new();
         let (taken, in_balance) = loop {
             let Some(from) = self.occupancy.longest_after(cpu) else { break (BalanceResult::default(), true) };
-            let Some(imbalance) = self.imbalance(cpu, from) else { break (BalanceResult::default(), true) };
+            let Some(imbalance) = self.imbalance(cpu, from, now) else { break (BalanceResult::default(), true) };
             let taken = self.take(cpu, from, imbalance, occasion, is_marked, now);
             if !taken.all_are_bound {
                 break (taken, false);
@@ -119,17 +120,17 @@ impl Cfs {
     }
 
     /// How much this CPU should take from `from`, if anything.
-    fn imbalance(&self, cpu: CpuId, from: CpuId) -> Option<Imbalance> {
+    fn imbalance(&self, cpu: CpuId, from: CpuId, now: Instant) -> Option<Imbalance> {
         let (here, there) = (&self.queues[cpu.index()], &self.queues[from.index()]);
         if here.threads == 0 {
             return Some(Imbalance::Threads(there.threads as u64 / 2));
         }
-        let average = self.queues.iter().map(|queue| queue.weight).sum::<u64>() / self.queues.len() as u64;
-        let is_little = here.threads > 1 && 100 * there.weight <= IMBALANCE_PERCENT * here.weight;
-        if here.weight >= there.weight || is_little {
+        let is_overloaded = here.threads > 1;
+        let (here, there, average) = (self.loads.of_cpu(cpu, now), self.loads.of_cpu(from, now), self.loads.mean(now));
+        if here >= there || (is_overloaded && 100 * there <= IMBALANCE_PERCENT * here) {
             return None;
         }
-        let load = there.weight.saturating_sub(average).min(average.saturating_sub(here.weight));
+        let load = there.saturating_sub(average).min(average.saturating_sub(here));
         (load > 0).then_some(Imbalance::Load(load))
     }
 
@@ -157,12 +158,12 @@ impl Cfs {
             if occasion != Occasion::Busy && there.threads < 2 {
                 break;
             }
-            let weight = u64::from(self.entity(thread).weight);
+            let load = self.loads.of_thread(thread, now).max(1);
             let may_run = self.affinity.is_allowed(thread, cpu);
             taken.all_are_bound &= !may_run;
             let fits = match left {
                 Imbalance::Threads(_) => true,
-                Imbalance::Load(load) => weight >> failures.min(63) <= load,
+                Imbalance::Load(left) => load >> failures.min(63) <= left,
             };
             if !may_run || !fits || (failures <= NICE_TRIES && self.is_hot(thread, cpu, now)) {
                 self.queues[from.index()].timeline.move_to_back(thread, &mut self.entities);
@@ -171,7 +172,7 @@ impl Cfs {
             taken.preempts |= self.fetch(thread, cpu, is_marked || taken.preempts, now);
             taken.threads += 1;
             let (Imbalance::Threads(rest) | Imbalance::Load(rest)) = &mut left;
-            *rest = rest.saturating_sub(if let Imbalance::Threads(_) = imbalance { 1 } else { weight });
+            *rest = rest.saturating_sub(if let Imbalance::Threads(_) = imbalance { 1 } else { load });
             if *rest == 0 {
                 break;
             }
@@ -197,6 +198,7 @@ impl Cfs {
         self.migrate(thread, cpu, later);
         self.queues[from.index()].advance(&self.entities);
         self.enqueue(thread);
+        self.loads.migrate(thread, cpu, now);
         !is_marked && self.check_preemption(thread)
     }
 }

@@ -1,12 +1,12 @@
 //! Balancing: when one CPU takes threads from the queue of another, and which.
 //!
-//! All CPUs share a cache and are one domain, in which each is a group. The load of a CPU is the
-//! weight of its queue.
+//! All CPUs share a cache and are one domain, in which each is a group. A CPU compares itself with
+//! the one whose queue weighs most. Loads are averages of the recent past (`kernels/load.rs`).
 
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
-use super::entity::{NEVER, Queue};
+use super::entity::NEVER;
 use super::state::Eevdf;
 use super::timeline::{NO_THREAD, Timeline};
 use crate::engine::scheduler::Marks;
@@ -44,6 +44,7 @@ impl Eevdf {
         self.remember_lag(thread, from);
         self.unlink(thread, from);
         self.note_load(from);
+        self.loads.migrate(thread, to, self.queues[from.index()].updated);
         let left_of_request = self.entity(thread).deadline - self.entity(thread).vruntime;
         self.place(thread, to, left_of_request);
     }
@@ -88,11 +89,11 @@ impl Eevdf {
     /// At a tick, a busy CPU takes threads from a busier one, if it is time (`sched_balance_rq`).
     /// Returns whether one of them should preempt.
     pub(super) fn balance(&mut self, cpu: CpuId, now: Instant) -> bool {
-        if !self.queues[cpu.index()].balancing.is_time(self.tick, now) {
+        if !self.queues[cpu.index()].balancing.is_time(self.ticks.period, now) {
             return false;
         }
         let shortest = shortest_interval(self.queues.len());
-        let found = self.imbalance(cpu);
+        let found = self.imbalance(cpu, now);
         let balancing = &mut self.queues[cpu.index()].balancing;
         balancing.last = now;
         let Some((from, imbalance)) = found else {
@@ -116,11 +117,10 @@ impl Eevdf {
     /// The CPU from which a busy CPU should take load, and how much
     /// (`sched_balance_find_src_group`, `calculate_imbalance`): as much as brings neither beyond
     /// the average.
-    fn imbalance(&self, cpu: CpuId) -> Option<(CpuId, u64)> {
+    fn imbalance(&self, cpu: CpuId, now: Instant) -> Option<(CpuId, u64)> {
         let from = self.busiest(cpu)?;
-        let load = |queue: &Queue| queue.weight as u64;
-        let average = self.queues.iter().map(load).sum::<u64>() / self.queues.len() as u64;
-        let (own, others) = (load(&self.queues[cpu.index()]), load(&self.queues[from.index()]));
+        let (own, others) = (self.loads.of_cpu(cpu, now), self.loads.of_cpu(from, now));
+        let average = self.loads.mean(now);
         let is_overloaded = self.queues[cpu.index()].ready() > 0;
         if own >= others || own >= average || (is_overloaded && 100 * others <= IMBALANCE * own) {
             return None;
@@ -136,7 +136,7 @@ impl Eevdf {
         let mut left = imbalance as i64;
         let mut taken = Vec::new();
         for thread in self.oldest(from) {
-            let load = i64::from(self.entity(thread).weight);
+            let load = self.loads.of_thread(thread, now).max(1) as i64;
             let is_eligible = self.queues[from.index()].is_eligible(self.entity(thread));
             let may_go = self.affinity.is_allowed(thread, to)
                 && (failures > 0 || is_eligible)

@@ -2,27 +2,32 @@
 
 use std::ops::Range;
 
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::{CpuId, Instant, ThreadId};
 use scenario::Machine;
 
 use super::balance::Balancing;
 use super::entity::{Entity, Queue, placed_lag};
 use crate::engine::scheduler::Marks;
 use crate::kernels::affinity::Affinity;
+use crate::kernels::load::Loads;
 use crate::kernels::nice::{self, NORMAL};
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::{JobThreads, Roster};
+use crate::kernels::ticks::Ticks;
+use crate::kernels::wakeup::Wakeups;
 
 /// The least weight of a thread in a group (`MIN_SHARES`).
 const MIN_SHARE: u64 = 2;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Eevdf {
-    pub(super) tick: Span,
+    pub(super) ticks: Ticks,
     pub(super) entities: Vec<Entity>,
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
     pub(super) affinity: Affinity,
+    pub(super) wakeups: Wakeups,
+    pub(super) loads: Loads,
     /// With groups: that of each job.
     groups: Option<Vec<Group>>,
 }
@@ -39,7 +44,7 @@ struct Group {
 }
 
 impl Eevdf {
-    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Eevdf {
+    pub(crate) fn new(machine: &Machine, roster: &Roster, seed: u64) -> Eevdf {
         let mut entities = Vec::with_capacity(roster.len());
         for (job, entry) in (0..).zip(roster.jobs()) {
             let slice = entry.attributes.slice.unwrap_or(machine.slice).as_nanos() as i64;
@@ -49,11 +54,13 @@ impl Eevdf {
         }
         let group = |job: &JobThreads| Group { threads: job.threads.clone(), weight: NORMAL, sum: 0 };
         Eevdf {
-            tick: machine.tick,
+            ticks: Ticks::new(machine, seed),
             entities,
             queues: vec![Queue::new(Balancing::new(machine)); machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
             affinity: Affinity::new(machine, roster),
+            wakeups: Wakeups::new(machine.cpus, roster.len()),
+            loads: Loads::new(machine.cpus, roster.len()),
             groups: machine.groups.then(|| roster.jobs().iter().map(group).collect()),
         }
     }
@@ -117,6 +124,14 @@ impl Eevdf {
         self.entities[thread.index()].is_waiting = false;
     }
 
+    /// The current thread of a CPU leaves the queue.
+    pub(super) fn take_off(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.remember_lag(thread, cpu);
+        self.queues[cpu.index()].current = None;
+        self.leave_group(thread);
+        self.note_load(cpu);
+    }
+
     pub(super) fn note_load(&mut self, cpu: CpuId) {
         let queue = &self.queues[cpu.index()];
         let is_overloaded = queue.current.is_some() && queue.ready() > 0;
@@ -127,7 +142,7 @@ impl Eevdf {
     pub(super) fn remember_lag(&mut self, thread: ThreadId, cpu: CpuId) {
         let queue = &mut self.queues[cpu.index()];
         let entity = &mut self.entities[thread.index()];
-        let bound = entity.virtually((2 * entity.slice).max(self.tick.as_nanos() as i64));
+        let bound = entity.virtually((2 * entity.slice).max(self.ticks.period.as_nanos() as i64));
         entity.lag = (queue.average() - entity.vruntime).clamp(-bound, bound);
         queue.remove(entity);
     }
@@ -174,6 +189,7 @@ impl Eevdf {
         let entity = &mut self.entities[thread.index()];
         entity.is_delayed = false;
         entity.lag = entity.lag.min(0);
+        self.loads.sleep(thread, self.queues[cpu.index()].updated);
         self.leave_group(thread);
         self.note_load(cpu);
     }
@@ -214,7 +230,7 @@ impl Eevdf {
         let beside = from.map_or(i64::MAX, |from| self.entity(from).slice);
         self.unlink(next, cpu);
         self.queues[cpu.index()].current = Some(next.0);
-        self.follow_group(next);
+        self.follow_group(next, self.queues[cpu.index()].updated);
         let shortest = self.shortest_slice(cpu).min(beside);
         let entity = &mut self.entities[next.index()];
         entity.last_ran = self.queues[cpu.index()].updated;
@@ -227,11 +243,12 @@ impl Eevdf {
 
     /// Changes the weight of a thread (`reweight_entity`). Its queue, if any, must be up to date.
     /// Virtual quantities shrink as the weight grows, so that they stay the same in real time.
-    pub(super) fn reweight(&mut self, thread: ThreadId, weight: u32) {
+    pub(super) fn reweight(&mut self, thread: ThreadId, weight: u32, now: Instant) {
         let Entity { cpu, weight: before, is_waiting, .. } = *self.entity(thread);
         if weight == before {
             return;
         }
+        self.loads.reweight(thread, weight, now);
         let is_queued = is_waiting || self.queues[cpu.index()].current == Some(thread.0);
         if is_queued {
             self.remember_lag(thread, cpu);
@@ -266,7 +283,7 @@ impl Eevdf {
         if is_current || is_waiting {
             self.update(cpu, now);
         }
-        self.reweight(thread, weight);
+        self.reweight(thread, weight, now);
         self.note_load(cpu);
         let would_be_picked = is_waiting && !is_delayed && self.best(cpu, true) == Some(thread);
         if (is_current && weight < before) || would_be_picked {
@@ -278,12 +295,12 @@ impl Eevdf {
 /// Groups: jobs share the machine equally, however many threads they have.
 impl Eevdf {
     /// A thread that was in no queue is about to join one.
-    pub(super) fn join_group(&mut self, thread: ThreadId) {
+    pub(super) fn join_group(&mut self, thread: ThreadId, now: Instant) {
         let (job, own) = (self.entity(thread).job, self.entity(thread).own_weight);
         if let Some(groups) = &mut self.groups {
             groups[job as usize].sum += u64::from(own);
             self.entities[thread.index()].is_counted = true;
-            self.follow_group(thread);
+            self.follow_group(thread, now);
         }
     }
 
@@ -297,10 +314,10 @@ impl Eevdf {
     }
 
     /// Updates a thread's weight to its share of its group's weight.
-    pub(super) fn follow_group(&mut self, thread: ThreadId) {
+    pub(super) fn follow_group(&mut self, thread: ThreadId, now: Instant) {
         if self.groups.is_some() {
             let weight = self.share(thread);
-            self.reweight(thread, weight);
+            self.reweight(thread, weight, now);
         }
     }
 

@@ -10,7 +10,10 @@ use scenario::{Machine, Setting};
 
 use crate::reference::affinity::Affinity;
 use crate::reference::kernel::{Kernel, Picks};
-use crate::reference::world::{Cpu, Thread, World};
+use crate::reference::load::Loads;
+use crate::reference::ticks::Ticks;
+use crate::reference::waking::{Scene, Waking};
+use crate::reference::world::{Activity, Cpu, Thread, World};
 
 #[derive(Clone)]
 struct Entity {
@@ -68,6 +71,9 @@ pub(crate) struct Cfs {
     wakeup_granularity: i128,
     migration_cost: i128,
     tick: i128,
+    ticks: Ticks,
+    waking: Waking,
+    loads: Loads,
     affinity: Affinity,
     entities: Vec<Entity>,
     queues: Vec<Queue>,
@@ -82,7 +88,7 @@ const WEIGHTS: [i128; 40] = [
 ];
 
 impl Cfs {
-    pub(crate) fn new(machine: &Machine, setting: &Setting) -> Cfs {
+    pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Cfs {
         let floored = |span: Span| i128::from(span.floor_to(machine.step).as_nanos());
         let step = floored(machine.step);
         let migration_cost = floored(machine.cfs.migration_cost);
@@ -99,6 +105,9 @@ impl Cfs {
             wakeup_granularity: floored(machine.cfs.wakeup_granularity),
             migration_cost,
             tick: floored(machine.tick).max(step),
+            ticks: Ticks::new(machine, floored(machine.tick).max(step) as u64, seed),
+            waking: Waking::default(),
+            loads: Loads::new(machine.cpus as usize),
             affinity: Affinity::new(machine, setting),
             entities,
             queues: vec![Queue { idle_average: 2 * migration_cost, ..Queue::default() }; machine.cpus as usize],
@@ -226,28 +235,19 @@ impl Cfs {
         allowed.min_by_key(|&cpu| self.load(cpu)).unwrap()
     }
 
-    fn cpu_for_woken(&self, thread: Thread, here: Option<Cpu>) -> Cpu {
-        let previous = self.entities[thread].cpu;
-        let mut target = previous;
-        if let Some(here) = here
-            && self.may_run(thread, here)
-            && !self.is_free(previous)
-            && here != previous
-        {
-            let load_here = self.load(here) + self.entities[thread].weight;
-            if self.is_free(here) || load_here * 100 < self.load(previous) * 108 {
-                target = here;
-            }
-        }
-        if self.is_free(target) {
-            return target;
-        }
-        if self.is_free(previous) {
-            return previous;
-        }
-        let count = self.queues.len();
-        let mut after = (1..=count).map(|offset| (target + offset) % count);
-        after.find(|&cpu| self.is_free(cpu) && self.may_run(thread, cpu)).unwrap_or(target)
+    fn cpu_for_woken(&mut self, thread: Thread, world: &World) -> Cpu {
+        let mut waking = std::mem::take(&mut self.waking);
+        let scene = Scene {
+            now: self.now(world) as u64,
+            previous: self.entities[thread].cpu,
+            waker: world.here.and_then(|here| Some((here, self.queues[here].current?))),
+            loads: &self.loads,
+            is_free: self.all_cpus().map(|cpu| self.is_free(cpu)).collect(),
+            may_run: &|cpu| self.may_run(thread, cpu),
+        };
+        let cpu = waking.cpu_for(thread, &scene);
+        self.waking = waking;
+        cpu
     }
 
     /// A thread moves, as far ahead of the minimum as it was, and cold.
@@ -265,7 +265,7 @@ impl Cfs {
     }
 
     fn ticks_next(&mut self, world: &World, cpu: Cpu) {
-        self.queues[cpu].next_tick = (self.now(world) / self.tick + 1) * self.tick;
+        self.queues[cpu].next_tick = self.ticks.after(cpu, self.now(world) as u64).into();
     }
 }
 
@@ -326,8 +326,7 @@ impl Cfs {
         if threads == 0 {
             return Some((self.queues[from].members().len() as i128 / 2, true));
         }
-        let (here, there) = (self.load(cpu), self.load(from));
-        let average = self.all_cpus().map(|cpu| self.load(cpu)).sum::<i128>() / self.queues.len() as i128;
+        let (here, there, average) = (self.loads.of_cpu(cpu), self.loads.of_cpu(from), self.loads.mean());
         if here >= there || (threads > 1 && there * 100 <= here * 117) {
             return None;
         }
@@ -354,8 +353,8 @@ impl Cfs {
             }
             let thread = self.queues[from].candidates.remove(0);
             self.queues[from].candidates.push(thread);
-            let weight = self.entities[thread].weight;
-            let counts_for = weight >> failures.min(63);
+            let load = self.loads.of_thread(thread).max(1);
+            let counts_for = load >> failures.min(63);
             let is_cold = failures >= 2 || !self.is_hot(thread, from, cpu, now);
             if !self.may_run(thread, cpu) || !is_cold || (!in_threads && counts_for > left) {
                 continue;
@@ -363,11 +362,12 @@ impl Cfs {
             self.migrate(thread, cpu);
             self.minimum_follows(from);
             self.waits(thread, cpu);
+            self.loads.join(thread, cpu, self.entities[thread].weight);
             if !told && !picks_again {
                 picks_again = self.should_preempt(thread, cpu);
             }
             taken += 1;
-            left -= if in_threads { 1 } else { weight };
+            left -= if in_threads { 1 } else { load };
             if left <= 0 {
                 break;
             }
@@ -385,6 +385,7 @@ impl Cfs {
 
 impl Kernel for Cfs {
     fn pass_step(&mut self, world: &World) {
+        self.loads.pass_until(self.now(world));
         for cpu in self.all_cpus() {
             if let Some(thread) = self.queues[cpu].current {
                 self.queues[cpu].ran += self.step;
@@ -407,10 +408,12 @@ impl Kernel for Cfs {
                 continue;
             }
             let cpu =
-                if why == ReadyReason::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world.here) };
+                if why == ReadyReason::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world) };
             if why == ReadyReason::New {
                 self.update(cpu);
                 let debit = self.virtually(thread, self.slice(thread, cpu));
+                self.waking.begin(thread, cpu);
+                self.loads.begin(thread);
                 self.entities[thread].cpu = cpu;
                 self.entities[thread].vruntime = self.queues[cpu].minimum + debit;
             } else {
@@ -427,6 +430,7 @@ impl Kernel for Cfs {
                 self.entities[thread].vruntime = self.vruntime(thread).max(earliest);
             }
             self.waits(thread, cpu);
+            self.loads.join(thread, cpu, self.entities[thread].weight);
             if !self.queues[cpu].marked && self.should_preempt(thread, cpu) {
                 self.queues[cpu].marked = true;
             }
@@ -456,8 +460,12 @@ impl Kernel for Cfs {
         Some(best)
     }
 
-    fn leave(&mut self, _world: &World, cpu: Cpu, thread: Thread) {
+    fn leave(&mut self, world: &World, cpu: Cpu, thread: Thread) {
         self.update(cpu);
+        match world.threads[thread].activity {
+            Activity::Waiting => self.loads.sleep(thread),
+            _ => self.loads.leave(thread),
+        }
         self.queues[cpu].current = None;
         self.remove_buddy(thread, cpu);
         self.minimum_follows(cpu);

@@ -75,8 +75,8 @@ fn by_reference(machine: &Machine, setting: &Setting, seed: u64) -> (Events, Opt
         Scheduler::Fifo => run(machine, setting, seed, RoundRobin::new(machine.cpus as usize, None, affinity)),
         Scheduler::Linux24 => run(machine, setting, seed, Linux24::new(machine, setting)),
         Scheduler::LinuxO1 => run(machine, setting, seed, LinuxO1::new(machine, setting)),
-        Scheduler::Cfs => run(machine, setting, seed, Cfs::new(machine, setting)),
-        Scheduler::Eevdf => run(machine, setting, seed, Eevdf::new(machine, &Roster::new(setting, machine.cpus))),
+        Scheduler::Cfs => run(machine, setting, seed, Cfs::new(machine, setting, seed)),
+        Scheduler::Eevdf => run(machine, setting, seed, Eevdf::new(machine, &Roster::new(setting, machine.cpus), seed)),
     }
 }
 

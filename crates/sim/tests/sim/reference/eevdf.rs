@@ -9,6 +9,9 @@ use rowlock_sim::scheduler::ReadyReason;
 use scenario::Machine;
 
 use crate::reference::kernel::{Kernel, Picks};
+use crate::reference::load::Loads;
+use crate::reference::ticks::Ticks;
+use crate::reference::waking::{Scene, Waking};
 use crate::reference::world::{Activity, Cpu, Thread, World};
 
 /// A thread that ran within this time, in nanoseconds, has a hot cache.
@@ -66,6 +69,9 @@ pub(crate) struct Eevdf {
     step: u64,
     has_groups: bool,
     tick: u64,
+    ticks: Ticks,
+    waking: Waking,
+    loads: Loads,
     entities: Vec<Entity>,
     /// The thread of each CPU, from its pick on, and for how long its virtual time has not been
     /// updated.
@@ -80,7 +86,7 @@ pub(crate) struct Eevdf {
 }
 
 impl Eevdf {
-    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Eevdf {
+    pub(crate) fn new(machine: &Machine, roster: &Roster, seed: u64) -> Eevdf {
         let cpus = machine.cpus as usize;
         let whole = |span: Span| span.floor_to(machine.step).max(machine.step).as_nanos();
         let entity = |thread: usize| {
@@ -101,6 +107,9 @@ impl Eevdf {
             step: machine.step.as_nanos(),
             has_groups: machine.groups,
             tick: whole(machine.tick),
+            ticks: Ticks::new(machine, whole(machine.tick), seed),
+            waking: Waking::default(),
+            loads: Loads::new(cpus),
             entities: (0..roster.len()).map(entity).collect(),
             current: vec![None; cpus],
             ran: vec![0; cpus],
@@ -193,6 +202,7 @@ impl Eevdf {
             self.waiting[cpu].retain(|&other| other != best);
             self.entities[best].is_delayed = false;
             self.entities[best].is_counted = false;
+            self.loads.sleep(best);
             self.entities[best].lag = self.entities[best].lag.min(0);
         }
     }
@@ -209,6 +219,7 @@ impl Eevdf {
         if weight == before {
             return;
         }
+        self.loads.reweight(thread, weight);
         let place = self.waiting[cpu].iter().position(|&other| other == thread);
         let is_current = self.current[cpu] == Some(thread);
         if place.is_some() || is_current {
@@ -286,6 +297,7 @@ impl Eevdf {
     fn migrate(&mut self, thread: Thread, from: Cpu, to: Cpu) {
         self.remember_lag(thread, from);
         self.waiting[from].retain(|&other| other != thread);
+        self.loads.join(thread, to, self.entities[thread].weight);
         let left_of_its_request = self.entities[thread].deadline - self.entities[thread].vruntime;
         self.place(thread, to, left_of_its_request);
     }
@@ -332,10 +344,9 @@ impl Eevdf {
             return false;
         }
         self.domains[cpu].last = now;
-        let total: i128 = self.all_cpus().map(|cpu| self.weight(cpu)).sum();
-        let (average, own) = (total / i128::from(count), self.weight(cpu));
+        let (average, own) = (self.loads.mean(), self.loads.of_cpu(cpu));
         let busiest = self.busiest(cpu).filter(|&busiest| {
-            let others = self.weight(busiest);
+            let others = self.loads.of_cpu(busiest);
             let is_close = self.has_ready(cpu) && 100 * others <= 117 * own;
             own < others && own < average && average < others && !is_close
         });
@@ -343,14 +354,14 @@ impl Eevdf {
             self.domains[cpu] = Domain { last: now, interval: (2 * interval).min(2 * count), failures: 0 };
             return false;
         };
-        let mut left = (self.weight(busiest) - average).min(average - own);
+        let mut left = (self.loads.of_cpu(busiest) - average).min(average - own);
         self.update(busiest);
         let mut taken = Vec::new();
         for thread in self.candidates(busiest, cpu) {
-            let weight = self.entities[thread].weight;
+            let load = self.loads.of_thread(thread).max(1);
             let may_go = failures > 0 || self.is_eligible(thread, busiest);
-            if left > 0 && may_go && (failures > 1 || self.is_cold(thread, now)) && weight >> failures.min(63) <= left {
-                left -= weight;
+            if left > 0 && may_go && (failures > 1 || self.is_cold(thread, now)) && load >> failures.min(63) <= left {
+                left -= load;
                 taken.push(thread);
             }
         }
@@ -364,25 +375,34 @@ impl Eevdf {
         preempts
     }
 
-    fn cpu_for(&self, thread: Thread, why: ReadyReason) -> Cpu {
+    fn cpu_for(&mut self, thread: Thread, why: ReadyReason, world: &World) -> Cpu {
         let Entity { cpu: previous, cpus, .. } = &self.entities[thread];
-        let emptiest = || cpus.iter().copied().min_by_key(|&cpu| self.members(cpu).len()).unwrap_or(*previous);
         if why == ReadyReason::New {
-            return emptiest();
+            let emptiest = cpus.iter().copied().min_by_key(|&cpu| self.members(cpu).len());
+            let cpu = emptiest.unwrap_or(*previous);
+            self.waking.begin(thread, cpu);
+            self.loads.begin(thread);
+            return cpu;
         }
-        let count = self.current.len();
-        let from_previous = (0..count).map(|offset| (previous + offset) % count);
-        let free = |cpu: &Cpu| self.members(*cpu).is_empty() && cpus.contains(cpu);
-        from_previous.into_iter().find(free).unwrap_or(*previous)
+        let scene = Scene {
+            now: world.now * self.step,
+            previous: *previous,
+            waker: world.here.and_then(|here| Some((here, self.current[here]?))),
+            loads: &self.loads,
+            is_free: self.all_cpus().map(|cpu| self.members(cpu).is_empty()).collect(),
+            may_run: &|cpu| cpus.contains(&cpu),
+        };
+        self.waking.cpu_for(thread, &scene)
     }
 
     fn ticks_next(&mut self, world: &World, cpu: Cpu) {
-        self.next_tick[cpu] = (world.now * self.step / self.tick + 1) * self.tick;
+        self.next_tick[cpu] = self.ticks.after(cpu, world.now * self.step);
     }
 }
 
 impl Kernel for Eevdf {
     fn pass_step(&mut self, world: &World) {
+        self.loads.pass_until((world.now * self.step).into());
         for cpu in self.all_cpus() {
             if let Some(thread) = self.current[cpu] {
                 self.ran[cpu] += self.step;
@@ -391,20 +411,21 @@ impl Kernel for Eevdf {
         }
     }
 
-    fn ready(&mut self, _world: &World, threads: &[Thread], why: ReadyReason) {
+    fn ready(&mut self, world: &World, threads: &[Thread], why: ReadyReason) {
         for &thread in threads {
             if why == ReadyReason::Preempted {
                 self.waiting[self.entities[thread].cpu].push(thread);
                 continue;
             }
             let was_delayed = self.entities[thread].is_delayed;
-            let cpu = if was_delayed { self.entities[thread].cpu } else { self.cpu_for(thread, why) };
+            let cpu = if was_delayed { self.entities[thread].cpu } else { self.cpu_for(thread, why, world) };
             let should_pick_again = self.update(cpu) || self.marked[cpu];
             if was_delayed {
                 self.requeue(thread, cpu);
             } else {
                 self.entities[thread].is_counted = true;
                 self.follow_group(thread);
+                self.loads.join(thread, cpu, self.entities[thread].weight);
                 let request = self.entities[thread].virtually(self.entities[thread].slice);
                 self.place(thread, cpu, if why == ReadyReason::New { request / 2 } else { request });
             }
@@ -452,6 +473,11 @@ impl Kernel for Eevdf {
         } else {
             self.remember_lag(thread, cpu);
             self.entities[thread].is_counted = false;
+            if blocks {
+                self.loads.sleep(thread);
+            } else {
+                self.loads.leave(thread);
+            }
         }
         self.current[cpu] = None;
     }

@@ -113,6 +113,22 @@ proptest! {
         let setting = with_attributes(a_thousand_times_as_long(setting), machine.cpus, attributes);
         difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
     }
+
+    #[test]
+    fn cfs_over_milliseconds_agrees_with_the_reference(
+        machine in any_machine_of_milliseconds(), cfs in any_cfs(), setting in any_setting(),
+        attributes in prop::collection::vec(any_attributes(), 4), seed in 0_u64..1_000_000,
+    ) {
+        let longer = |span: Span| span.scaled(100_000);
+        let cfs = Cfs {
+            latency: longer(cfs.latency),
+            granularity: longer(cfs.granularity),
+            wakeup_granularity: longer(cfs.wakeup_granularity),
+            migration_cost: longer(cfs.migration_cost),
+        };
+        let setting = with_attributes(a_thousand_times_as_long(setting), machine.cpus, attributes);
+        difference(&Machine { scheduler: Scheduler::Cfs, cfs, ..machine }, &setting, seed).map_err(TestCaseError::fail)?;
+    }
 }
 
 /// The machine of Tsafrir and Feitelson.

@@ -6,7 +6,7 @@ use policy::{CpuId, Span};
 use proptest::prelude::*;
 use scenario::{
     Accounting, Attributes, Cfs, Compute, Distribution, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
-    Scheduler, Setting, Tie,
+    Scheduler, Setting, TickPhase, Tie,
 };
 
 fn us(n: u64) -> Span {
@@ -115,7 +115,8 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
     let step = prop_oneof![3 => Just(us(1)), 1 => (500_u64..3_000).prop_map(Span::from_nanos)];
     let spans = (0_u64..10, fraction(), 1_u64..60, fraction(), 0_u64..8, 1_u64..16, fraction(), 1_u64..80);
     let tie = prop::sample::select(&Tie::ALL[..]);
-    (step, 1_u32..7, spans, tie, any_linux_2_4()).prop_map(move |(step, cpus, spans, tie, linux_2_4)| {
+    let rest = (tie, prop::sample::select(&TickPhase::ALL[..]), any_linux_2_4());
+    (step, 1_u32..7, spans, rest).prop_map(move |(step, cpus, spans, (tie, tick_phase, linux_2_4))| {
         let (switch, switch_fraction, quantum, quantum_fraction, margin, tick, tick_fraction, slice) = spans;
         Machine {
             scheduler,
@@ -125,6 +126,7 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
             spin_margin: Bound::Fixed(us(margin)),
             slice: us(slice),
             tick: us(tick) + Span::from_nanos(tick_fraction),
+            tick_phase,
             tie,
             linux_2_4,
             ..Machine::with_cpus(cpus)
@@ -132,12 +134,13 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
     })
 }
 
-/// A machine under `eevdf` on which milliseconds are short, so that caches cool and busy CPUs
-/// balance. A new option of eevdf must be drawn here too.
+/// A machine under `eevdf` on which milliseconds are short, so that caches cool, busy CPUs balance
+/// and loads change. A new option of eevdf must be drawn here too.
 pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
     let spans = (0_u64..3, 1_u64..8, 1_u64..10);
-    (prop::sample::select(&[500_u64, 250][..]), 1_u32..6, spans, prop::sample::select(&Tie::ALL[..]), any::<bool>())
-        .prop_map(|(step, cpus, (switch, tick, slice), tie, groups)| Machine {
+    let named = (prop::sample::select(&Tie::ALL[..]), prop::sample::select(&TickPhase::ALL[..]));
+    (prop::sample::select(&[500_u64, 250][..]), 1_u32..6, spans, named, any::<bool>()).prop_map(
+        |(step, cpus, (switch, tick, slice), (tie, tick_phase), groups)| Machine {
             groups,
             scheduler: Scheduler::Eevdf,
             step: us(step),
@@ -145,9 +148,11 @@ pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
             spin_margin: Bound::Fixed(us(1_000)),
             slice: us(step * slice),
             tick: us(step * tick),
+            tick_phase,
             tie,
             ..Machine::with_cpus(cpus)
-        })
+        },
+    )
 }
 
 /// The attributes of a job, with a slice.
