@@ -52,7 +52,8 @@ impl Guest {
             crate::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "a machine that QEMU emulates", how);
             return None;
         }
-        let guest = Guest { cpus, accelerator: "tcg,thread=single", place: tempfile::tempdir().expect("a temporary folder") };
+        let guest =
+            Guest { cpus, accelerator: "tcg,thread=single", place: tempfile::tempdir().expect("a temporary folder") };
         guest.copy(Path::new(BUSYBOX), BUSYBOX);
         guest.write("/init", INIT);
         Some(guest)
