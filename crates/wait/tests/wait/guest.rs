@@ -1,5 +1,6 @@
-//! More CPUs than most machines for tests have: machines that QEMU emulates. It emulates all CPUs by
-//! one thread, each for a while, so any thread may stand still anywhere for longer than its timeslice.
+//! More CPUs than most machines for tests have: machines that QEMU emulates. It emulates all CPUs
+//! by one thread, each for a while, so any thread may stand still anywhere for longer than its
+//! timeslice.
 //!
 //! Teams use all objects by every rule, while their threads are moved and their process is stopped.
 //! The answer to "does this thread run?" is compared with the kernel's own events.
@@ -20,8 +21,8 @@ use testing::guest::with_cpus;
 use crate::stress::Episodes;
 use crate::team::rules_that_block;
 
-/// The actions of a thread, and of one that never blocks. It waits for whole timeslices if it shares
-/// its CPU with the thread that it waits for.
+/// The actions of a thread, and of one that never blocks. It waits for whole timeslices if it
+/// shares its CPU with the thread that it waits for.
 const ROUNDS: [u64; 2] = [100, 20];
 
 #[test]
