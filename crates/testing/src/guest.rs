@@ -1,5 +1,5 @@
-//! A machine that QEMU emulates, in which a test runs a program. It has other CPUs than this machine,
-//! and only version 2 of control groups.
+//! A machine that QEMU emulates, in which a test runs a program. It has other CPUs than this
+//! machine, and only version 2 of control groups.
 //!
 //! Its kernel is one of Debian, which `.ci/setup-guest` unpacks. Its file system is made here:
 //! BusyBox, the programs of a test, and the libraries that these need. The first process is
@@ -22,9 +22,9 @@ use crate::child::{Child, Output, TEST_LIMIT, command, run, through, try_run};
 const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "/bin/busybox";
 const KERNEL: &str = "/usr/local/share/rowlock-guest/vmlinuz";
-/// The kernel trusts the clock of a CPU. Otherwise it would bound the clock by the CPU's ticks, so that
-/// it stops while QEMU emulates other CPUs. The kernel does not test its timers: it panics if QEMU gets
-/// no CPU meanwhile.
+/// The kernel trusts the clock of a CPU. Otherwise it would bound the clock by the CPU's ticks, so
+/// that it stops while QEMU emulates other CPUs. The kernel does not test its timers: it panics if
+/// QEMU gets no CPU meanwhile.
 const OPTIONS: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check";
 const INIT: &str = include_str!("guest/init.sh");
 /// The beginning of the last line on the console. The exit code of the program follows.
@@ -52,14 +52,16 @@ impl Guest {
             crate::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "a machine that QEMU emulates", how);
             return None;
         }
-        let guest = Guest { cpus, accelerator: "tcg,thread=single", place: tempfile::tempdir().expect("a temporary folder") };
+        let guest =
+            Guest { cpus, accelerator: "tcg,thread=single", place: tempfile::tempdir().expect("a temporary folder") };
         guest.copy(Path::new(BUSYBOX), BUSYBOX);
         guest.write("/init", INIT);
         Some(guest)
     }
 
-    /// Emulates each CPU by a thread of its own. By default one thread emulates them all in turn, which
-    /// is right if they are more than this machine has, and slow if programs spin without a pause.
+    /// Emulates each CPU by a thread of its own. By default one thread emulates them all in turn,
+    /// which is right if they are more than this machine has, and slow if programs spin without a
+    /// pause.
     #[must_use]
     pub fn with_parallel_cpus(self) -> Guest {
         Guest { accelerator: "tcg,thread=multi", ..self }
@@ -123,8 +125,9 @@ impl Guest {
     }
 }
 
-/// A function for [`isolated_by`](crate::isolated_by) that runs the body of a test on a machine with so
-/// many CPUs, in the namespaces that `starter` makes, if it is not empty: a command such as `unshare`.
+/// A function for [`isolated_by`](crate::isolated_by) that runs the body of a test on a machine
+/// with so many CPUs, in the namespaces that `starter` makes, if it is not empty: a command such as
+/// `unshare`.
 pub fn with_cpus(cpus: u32, starter: &'static [&'static str]) -> impl FnOnce(Command) {
     move |test| {
         let Some(guest) = Guest::new(cpus) else { return };

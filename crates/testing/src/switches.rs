@@ -111,7 +111,8 @@ impl Switches {
 
     /// The last switch of a thread before one time and the next one, which is after another time of
     /// the monotonic clock. `None` if there is one between these times. `None` also if the two
-    /// contradict each other, since the kernel has lost one: that happens, and its counts do not tell.
+    /// contradict each other, since the kernel has lost one: that happens, and its counts do not
+    /// tell.
     pub fn around(&self, thread: u32, from: Duration, until: Duration) -> Option<(Switch, Option<Switch>)> {
         let switches = self.of(thread);
         let later = switches.partition_point(|switch| switch.at + ROUNDING <= from);

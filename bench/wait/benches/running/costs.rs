@@ -4,6 +4,8 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Duration;
 
+use sys::scheduling::{Policy, Thread, set_policy};
+
 use crate::methods::{Method, clock};
 use crate::now;
 use crate::ring::Ring;
@@ -30,25 +32,28 @@ fn batch(mut call: impl FnMut()) -> Duration {
     now() - start
 }
 
-/// The time of a context switch between two threads on CPU 1 that yield to each other.
+/// The time of a context switch between two threads on CPU 1 that yield to each other. They have a
+/// real-time policy, so that no other program's thread runs between.
 fn yields(has_ring: bool) -> String {
     let start = Barrier::new(2);
+    let prepare = || {
+        bind(&[1]);
+        let ring = has_ring.then(|| Ring::of(0));
+        // Without the right to it, other threads may run between.
+        let _ = set_policy(Thread::current(), Policy::Fifo(1));
+        start.wait();
+        ring
+    };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            bind(&[1]);
-            let _ring = has_ring.then(|| Ring::of(0));
-            start.wait();
+            let _ring = prepare();
             (0..CALLS * BATCHES).for_each(|_| std::thread::yield_now());
         });
-        scope
-            .spawn(|| {
-                bind(&[1]);
-                let _ring = has_ring.then(|| Ring::of(0));
-                start.wait();
-                times(|| Some(batch(std::thread::yield_now) / 2))
-            })
-            .join()
-            .unwrap()
+        let timed = scope.spawn(|| {
+            let _ring = prepare();
+            times(|| Some(batch(std::thread::yield_now) / 2))
+        });
+        timed.join().unwrap()
     })
 }
 

@@ -101,21 +101,9 @@ fn report(subjects: &Subjects, looks: &[Look], switches: &Switches) {
     print("All", &all);
 }
 
-fn main() {
-    if std::env::args().any(|argument| argument == subjects::COMPUTE) {
-        loop {
-            std::hint::black_box(0);
-        }
-    }
-    let rounds: u64 = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(2_000);
-    subjects::bind(&[0]);
-    let subjects = Subjects::start();
-    let own = rustix::thread::gettid().as_raw_pid().unsigned_abs();
-    let threads: Vec<u32> = subjects.all.iter().map(|subject| subject.thread).chain([own]).collect();
-    let recording = Recording::start(&threads).expect("tracefs, mounted at /sys/kernel/tracing, for root");
-    subjects.go();
+/// Looks at the threads, and compares what it sees with a recording.
+fn compare(rounds: u64, subjects: &Subjects, recording: Recording, own: u32) {
     let mut looks = Vec::new();
-    std::thread::sleep(Duration::from_millis(50));
     let before = sys::process::thread_usage();
     let first = now();
     for round in 0..rounds {
@@ -132,9 +120,29 @@ fn main() {
     }
     let (used, last) = (sys::process::thread_usage().since(before), now());
     let switches = recording.finish().unwrap();
-    report(&subjects, &looks, &switches);
+    report(subjects, &looks, &switches);
     let own = switches.of(own).iter().filter(|switch| first <= switch.at && switch.at <= last);
     let preemptions = own.filter(|switch| switch.way == Way::FromReady).count();
     println!("\nOwn preemptions: {preemptions} in the trace, {} by getrusage.", used.involuntary_switches);
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == subjects::COMPUTE) {
+        loop {
+            std::hint::black_box(0);
+        }
+    }
+    let rounds: u64 = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(2_000);
+    subjects::bind(&[0]);
+    let subjects = Subjects::start();
+    let own = rustix::thread::gettid().as_raw_pid().unsigned_abs();
+    let threads: Vec<u32> = subjects.all.iter().map(|subject| subject.thread).chain([own]).collect();
+    let recording = Recording::start(&threads);
+    subjects.go();
+    std::thread::sleep(Duration::from_millis(50));
+    match recording {
+        Ok(recording) => compare(rounds, &subjects, recording, own),
+        Err(why) => println!("Not compared with the kernel's events: {why}"),
+    }
     costs::print(&subjects);
 }

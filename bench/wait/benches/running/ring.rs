@@ -73,8 +73,8 @@ impl Ring {
         }
         // SAFETY: the kernel has just opened this file, and no other code knows the descriptor.
         let event = unsafe { OwnedFd::from_raw_fd(opened as libc::c_int) };
-        // SAFETY: new memory, of which no other code knows. Since it is mapped for reading only, the
-        // kernel overwrites old records.
+        // SAFETY: new memory, of which no other code knows. Since it is mapped for reading only,
+        // the kernel overwrites old records.
         let memory = unsafe {
             libc::mmap(std::ptr::null_mut(), 2 * PAGE, libc::PROT_READ, libc::MAP_SHARED, event.as_raw_fd(), 0)
         };

@@ -22,7 +22,7 @@ const CASES: [&str; 6] = [
 #[test]
 #[ignore = "needs QEMU and a kernel, and takes a while; ./check --full runs it"]
 fn jobs_take_turns_on_a_machine_with_version_2_of_control_groups() {
-    let Some(guest) = Guest::new(2) else { return };
+    let Some(guest) = Guest::new(2).map(Guest::with_parallel_cpus) else { return };
     guest.install(Path::new(env!("CARGO_BIN_EXE_rowlock")), "/programs/rowlock");
     guest.install(Path::new("/usr/bin/setpriv"), "/programs/setpriv");
     guest.write("/case", &format!("{FUNCTIONS}{}", include_str!("guest/case.sh")));

@@ -1,5 +1,6 @@
-//! More CPUs than most machines for tests have: machines that QEMU emulates. It emulates all CPUs by
-//! one thread, each for a while, so any thread may stand still anywhere for longer than its timeslice.
+//! More CPUs than most machines for tests have: machines that QEMU emulates. It emulates all CPUs
+//! by one thread, each for a while, so any thread may stand still anywhere for longer than its
+//! timeslice.
 //!
 //! Teams use all objects by every rule, while their threads are moved and their process is stopped.
 //! The answer to "does this thread run?" is compared with the kernel's own events.
@@ -20,9 +21,9 @@ use testing::guest::with_cpus;
 use crate::stress::Episodes;
 use crate::team::rules_that_block;
 
-/// The actions of a thread, and of one that never blocks. It waits for whole timeslices if it shares
-/// its CPU with the thread that it waits for.
-const ROUNDS: [u64; 2] = [40, 10];
+/// The actions of a thread, and of one that never blocks. It waits for whole timeslices if it
+/// shares its CPU with the thread that it waits for.
+const ROUNDS: [u64; 2] = [100, 20];
 
 #[test]
 #[ignore = "needs QEMU and a kernel, and takes a while; ./check --full runs it"]
@@ -39,9 +40,12 @@ fn teams_of_all_rules_finish_on_8_cpus() {
 /// Runs teams while their threads are moved and this process is stopped, again and again.
 fn run_teams(cpus: u64) {
     assert_eq!(available_parallelism().unwrap().get() as u64, cpus);
-    let stops = "while kill -STOP $1; do sleep 0.02; kill -CONT $1; sleep 0.2; done 2> /dev/null";
-    let stopper =
-        testing::Child::start(testing::command("sh").args(["-c", stops, "sh", &std::process::id().to_string()]));
+    // It ends by itself, so that it never leaves this process stopped.
+    let stops = "while [ -e $2 ]; do kill -STOP $1; sleep 0.02; kill -CONT $1; sleep 0.2; done";
+    let lasts = tempfile::NamedTempFile::new().unwrap();
+    let mut stopper = testing::command("sh");
+    stopper.args(["-c", stops, "sh", &std::process::id().to_string()]).arg(lasts.path());
+    let stopper = testing::Child::start(&mut stopper);
     let ends = AtomicBool::new(false);
     scope(|scope| {
         scope.spawn(|| {
@@ -61,7 +65,8 @@ fn run_teams(cpus: u64) {
         }
         ends.store(true, Relaxed);
     });
-    drop(stopper);
+    drop(lasts);
+    stopper.wait().expect_success();
 }
 
 /// Binds each thread of this process to one CPU, or to all.

@@ -149,8 +149,8 @@ fn compare(cpus: usize) {
         }
     }
     let switches = recording.finish().unwrap();
-    // On a CPU throughout, off throughout, and changed or unknown; each with the answers that it runs
-    // and that it does not.
+    // On a CPU throughout, off throughout, and changed or unknown; each with the answers that it
+    // runs and that it does not.
     let mut table = format!("{:24} {:>20} {:>20} {:>20}\n", "runs / does not run", "on", "off", "changed");
     let (mut rights, mut contradictions) = ([0; 2], String::new());
     for (number, subject) in subjects.iter().enumerate() {
