@@ -60,12 +60,7 @@ impl Setting {
     /// The jobs with one item for each copy: `crew`, or `crew.0`, `crew.1`, ... if there are
     /// several.
     pub fn jobs_with_copies(&self) -> impl Iterator<Item = (String, &Job)> {
-        self.jobs.iter().flat_map(|job| {
-            (0..job.copies).map(move |copy| match job.copies {
-                1 => (job.name.clone(), job),
-                _ => (format!("{}.{copy}", job.name), job),
-            })
-        })
+        self.jobs.iter().flat_map(|job| (0..job.copies).map(move |copy| (job.name_of_copy(copy), job)))
     }
 }
 
@@ -85,6 +80,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// The name of one of its copies, as in [`Setting::jobs_with_copies`].
+    pub fn name_of_copy(&self, copy: u32) -> String {
+        match self.copies {
+            1 => self.name.clone(),
+            _ => format!("{}.{copy}", self.name),
+        }
+    }
+
     /// A job with this many copies that arrives at the start of the run, with default scheduling
     /// attributes.
     pub fn new(name: impl Into<String>, copies: u32, kind: JobKind) -> Job {

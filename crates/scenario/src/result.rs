@@ -68,7 +68,7 @@ pub struct JobOutcome {
     pub stages: Vec<StageOutcome>,
     /// The outcome of fibers; `None` for other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fibers: Option<FibersOutcome>,
+    pub fibers: Option<Box<FibersOutcome>>,
 }
 
 /// The outcome of one stage of a pipeline: sums over its copies, to the job's own end.

@@ -14,6 +14,7 @@ mod event;
 mod fibers;
 mod headway;
 mod idling;
+mod jobs;
 mod lock;
 mod messages;
 mod network;
@@ -38,14 +39,15 @@ use scenario::{Machine, Setting};
 
 use self::account::{CpuUse, MachineTime};
 use self::coscheduling::Coscheduling;
-use self::device::{Agenda, Device, TimedEvent};
+use self::device::{Agenda, Device};
 use self::event::{Event, Order};
 use self::headway::Headway;
 use self::network::Network;
 use self::observer::{CpuState, Observer};
 use self::scheduler::{Marks, ReadyReason, Scheduler};
+use self::threads::Place;
 use self::winner::{Key, WinnerTree};
-use self::workload::{Job, Workload};
+use self::workload::Workload;
 use crate::Error;
 
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +78,7 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     agenda: Agenda,
     device: Device,
     network: Network,
-    workload: Workload,
+    workload: Workload<'a>,
     /// On a machine with cells.
     coscheduling: Option<Coscheduling>,
     /// The threads that the current event has woken. Empty between events.
@@ -96,13 +98,16 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
 }
 
 impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S, R, W> {
-    pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, observer: &'a mut W) -> Self {
+    pub(crate) fn new(
+        machine: &'a Machine,
+        setting: &'a Setting,
+        seed: u64,
+        scheduler: S,
+        observer: &'a mut W,
+    ) -> Self {
         let workload = Workload::new(machine, setting, seed);
         let coscheduling = Coscheduling::new(machine, setting, seed, workload.threads.len());
-        let has_agenda = cfg!(test)
-            || machine.cells.is_some()
-            || workload.to_come > 0
-            || workload.jobs.iter().any(Job::has_timed_events);
+        let has_agenda = cfg!(test) || machine.cells.is_some() || workload.to_come > 0 || workload.has_timed_events();
         let start = Instant::ZERO;
         let idle = Cpu { state: CpuState::Idle, charged: start, alarm: start, owed: Span::ZERO, moved_to: None };
         let cpus = vec![idle; machine.total_cpus() as usize];
@@ -123,10 +128,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             receivers: Vec::new(),
             missing: Vec::new(),
             team_states: vec![TeamState::default(); workload.jobs.len()],
-            recorders: workload.jobs.iter().map(|_| R::default()).collect(),
+            recorders: (0..workload.jobs.len()).map(|_| R::default()).collect(),
             observer,
             headway: Headway::new(machine, setting, workload.threads.len()),
-            jobs_left: workload.jobs.iter().filter(|job| !job.is_endless()).count(),
+            jobs_left: (0..workload.jobs.len()).filter(|&job| !workload.jobs.is_endless(job)).count(),
             workload,
             time: MachineTime::default(),
             events: 0,
@@ -141,17 +146,20 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         #[cfg(test)]
         self.load_script();
         for job in 0..self.workload.jobs.len() {
-            match self.workload.jobs[job].arrives {
+            match self.workload.arrives(job) {
                 Instant::ZERO if self.coscheduling.is_some() => self.request_cells(job),
                 Instant::ZERO => self.prepare_pipeline(job),
-                later => self.set_timed_event(later, TimedEvent::JobArrival(job)),
+                later => self.agenda.set_arrival(later, job),
             }
+        }
+        if self.workload.to_come > 0 {
+            self.agenda.sort_arrivals();
+            self.await_agenda();
         }
         let mut order: Vec<u32> = (0..self.workload.threads.len() as u32).collect();
         Stream::named(seed, "initial queue order", 0).shuffle(&mut order);
         for thread in order {
-            let job = &self.workload.jobs[self.workload.threads[thread as usize].job()];
-            if job.arrives == Instant::ZERO && self.coscheduling.is_none() {
+            if self.workload.threads[thread as usize].place == Place::Ready {
                 self.ready(ThreadId(thread), ReadyReason::New);
             }
         }
@@ -166,6 +174,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             return self.request_cells(job);
         }
         self.workload.to_come -= 1;
+        self.workload.create(job);
         self.admit_job(job);
     }
 
@@ -227,12 +236,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
 
     fn finish(mut self) -> (Outcome, Vec<R>) {
         self.charge_all();
-        let jobs = (0..self.workload.jobs.len()).map(|job| {
-            let frozen = self.workload.jobs[job].outcome.clone();
-            frozen.unwrap_or_else(|| self.workload.outcome(job, self.now, None))
-        });
+        // Many outcomes take much memory, so the threads leave theirs first.
+        drop((self.scheduler, self.team_states));
         let outcome = Outcome {
-            jobs: jobs.collect(),
+            jobs: self.workload.into_outcomes(self.now),
             machine: MachineOutcome {
                 cpus: self.machine.total_cpus(),
                 scheduler: self.machine.scheduler.name().to_owned(),

@@ -180,21 +180,44 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     }
     check_cells(machine, setting)?;
     let machine = &on_grid(machine);
-    let roster = &Roster::new(setting, machine.cpus);
+    let roster = Roster::new(setting, machine.cpus);
+    let run = Run { machine, setting, seed, observer };
     if machine.cells.is_some() {
-        let cells = Cells::new(machine, setting, seed, roster, |of_cell| kernel(machine, of_cell, seed));
-        return Engine::new(machine, setting, seed, cells, observer).run();
+        return run.with(roster, |roster| {
+            Cells::new(machine, setting, seed, roster, |of_cell| kernel(machine, of_cell, seed))
+        });
     }
     match machine.scheduler {
         Scheduler::Fifo | Scheduler::Rr => {
             let quantum = if machine.scheduler == Scheduler::Rr { machine.quantum } else { Span::MAX };
-            Engine::new(machine, setting, seed, RoundRobin::new(quantum, machine, roster), observer).run()
+            run.with(roster, |roster| RoundRobin::new(quantum, machine, roster))
         }
-        Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), observer).run(),
-        Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), observer).run(),
-        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster, seed), observer).run(),
-        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster, seed), observer).run(),
-        Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), observer).run(),
+        Scheduler::Linux24 => run.with(roster, |roster| Linux24::new(machine, roster)),
+        Scheduler::LinuxO1 => run.with(roster, |roster| LinuxO1::new(machine, roster)),
+        Scheduler::Cfs => run.with(roster, |roster| Cfs::new(machine, roster, seed)),
+        Scheduler::Eevdf => run.with(roster, |roster| Eevdf::new(machine, roster, seed)),
+        Scheduler::Feedback => run.with(roster, |roster| Feedback::new(machine, roster)),
+    }
+}
+
+/// A run, as far as it does not depend on the scheduler.
+struct Run<'a, W: ?Sized> {
+    machine: &'a Machine,
+    setting: &'a Setting,
+    seed: u64,
+    observer: &'a mut W,
+}
+
+impl<W: Observer + ?Sized> Run<'_, W> {
+    /// Runs with a scheduler, which only needs the roster at the start.
+    fn with<S: scheduler::Scheduler, R: Recorder + Default>(
+        self,
+        roster: Roster,
+        scheduler: impl FnOnce(&Roster) -> S,
+    ) -> Result<(Outcome, Vec<R>), Error> {
+        let scheduler = scheduler(&roster);
+        drop(roster);
+        Engine::new(self.machine, self.setting, self.seed, scheduler, self.observer).run()
     }
 }
 

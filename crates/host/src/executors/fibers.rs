@@ -273,7 +273,7 @@ impl Shared {
         JobOutcome {
             rounds: Some(self.groups.iter().map(bursts).sum()),
             delivered_work_ns: Some(self.rate.time(iterations.fold(0, u64::saturating_add), 0)),
-            fibers: Some(FibersOutcome { switches: None, demotions: Some(demotions), groups }),
+            fibers: Some(Box::new(FibersOutcome { switches: None, demotions: Some(demotions), groups })),
             ..outcome(&self.job, Some(completion), usage)
         }
     }

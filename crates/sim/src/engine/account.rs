@@ -49,6 +49,11 @@ impl Demand {
         Demand { wanting, ..Demand::default() }
     }
 
+    /// Whether no thread wants one.
+    pub(super) fn is_over(&self) -> bool {
+        self.wanting == 0
+    }
+
     /// The time until `now`.
     pub(crate) fn until(&self, now: Instant) -> Span {
         self.until_then + now.since(self.changed).scaled(1_000 * u64::from(self.wanting))

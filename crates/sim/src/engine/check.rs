@@ -30,7 +30,7 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
             of_cells
         };
         let runnable = count(threads, |place| !place.is_away());
-        for job in &self.workload.jobs {
+        for job in self.workload.jobs.there() {
             let blocked = count(&threads[job.threads.clone()], |place| place == Place::Blocked);
             for seen_by in job.threads.clone().take(job.cells()) {
                 let (cell, load) = (threads[seen_by].cell().index(), self.workload.load(ThreadId(seen_by as u32)));

@@ -280,7 +280,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let Some(of) = &mut self.coscheduling else { return };
         let (mut placed, version) = (Vec::new(), of.decisions.version());
         of.unchanged += 1;
-        for (number, job) in self.workload.jobs.iter().enumerate() {
+        for (number, job) in self.workload.jobs.there().enumerate() {
             let Account { cpu: ran, spin: spun, voluntary, stops, .. } = job.account;
             let sums = IntervalCounters { ran, spun, blocks: voluntary - stops, threads: job.threads.len() };
             let before = std::mem::replace(&mut of.observed[number], sums);

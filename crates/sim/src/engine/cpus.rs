@@ -162,7 +162,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             LeaveReason::Stopped if self.may_not_run(thread) => self.put_aside(thread),
             // It was resumed during the switch.
             LeaveReason::Stopped => self.ready(thread, ReadyReason::Woken),
-            LeaveReason::Ending => self.workload.put(thread, Place::Gone, self.now),
+            LeaveReason::Ending => {
+                self.workload.put(thread, Place::Gone, self.now);
+                // Cells still classify jobs that have ended.
+                if self.coscheduling.is_none() {
+                    self.workload.leave(thread);
+                }
+            }
         }
     }
 

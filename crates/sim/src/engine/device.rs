@@ -103,6 +103,9 @@ pub(crate) enum TimedEvent {
 pub(crate) struct Agenda {
     entries: BinaryHeap<Reverse<(Instant, u64, TimedEvent)>>,
     set: u64,
+    /// The arrivals, the last one first: there may be a hundred thousand, which all are known at
+    /// the start.
+    arrivals: Vec<(Instant, u32, u32)>,
 }
 
 impl Agenda {
@@ -111,18 +114,36 @@ impl Agenda {
         self.set += 1;
     }
 
+    /// Sets the arrival of a job, at the start of the run.
+    pub(crate) fn set_arrival(&mut self, at: Instant, job: usize) {
+        self.arrivals.push((at, self.set as u32, job as u32));
+        self.set += 1;
+    }
+
+    /// All arrivals are set.
+    pub(crate) fn sort_arrivals(&mut self) {
+        self.arrivals.sort_unstable_by_key(|&arrival| Reverse(arrival));
+    }
+
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.entries.peek().map(|Reverse((at, ..))| *at)
+        let entry = self.entries.peek().map(|Reverse((at, ..))| *at);
+        let arrival = self.arrivals.last().map(|(at, ..)| *at);
+        entry.into_iter().chain(arrival).min()
     }
 
     /// Whether nothing is pending but looks and classifications.
     pub(crate) fn has_only_turns(&self) -> bool {
         let is_of_turns =
             |due: &TimedEvent| matches!(due, TimedEvent::Look(_) | TimedEvent::Classify | TimedEvent::Accompany);
-        self.entries.iter().all(|Reverse((.., due))| is_of_turns(due))
+        self.arrivals.is_empty() && self.entries.iter().all(|Reverse((.., due))| is_of_turns(due))
     }
 
     pub(crate) fn pop(&mut self) -> Option<TimedEvent> {
+        let entry = self.entries.peek().map(|Reverse((at, number, _))| (*at, *number));
+        let is_next = |&mut (at, number, _): &mut _| entry.is_none_or(|entry| (at, u64::from(number)) < entry);
+        if let Some((.., job)) = self.arrivals.pop_if(is_next) {
+            return Some(TimedEvent::JobArrival(job as usize));
+        }
         self.entries.pop().map(|Reverse((.., due))| due)
     }
 }
@@ -160,5 +181,20 @@ mod tests {
         assert_eq!(agenda.next(), Some(at(1)));
         assert_eq!([agenda.pop(), agenda.pop(), agenda.pop()], [first, second, late].map(Some));
         assert_eq!(agenda.next(), None);
+    }
+
+    #[test]
+    fn arrivals_keep_their_place_among_the_events_of_their_moment() {
+        let mut agenda = Agenda::default();
+        agenda.set_arrival(at(3), 0);
+        agenda.set_arrival(at(1), 1);
+        agenda.set(at(1), TimedEvent::Served(ThreadId(0)));
+        agenda.set_arrival(at(1), 2);
+        agenda.sort_arrivals();
+        let [first, second, last] = [1, 2, 0].map(TimedEvent::JobArrival);
+        assert_eq!(agenda.next(), Some(at(1)));
+        let order = [first, TimedEvent::Served(ThreadId(0)), second, last];
+        assert_eq!([(); 4].map(|()| agenda.pop()), order.map(Some));
+        assert_eq!((agenda.next(), agenda.pop()), (None, None));
     }
 }

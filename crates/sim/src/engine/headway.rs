@@ -158,8 +158,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     pub(super) fn stall_error(&self, no_headway_since: Option<Instant>) -> Error {
-        let unfinished = self.workload.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless());
-        let Some(job) = unfinished.map(|job| job.name.clone()) else { return Error::TooLong };
+        let unfinished = self.workload.jobs.first_unfinished();
+        let Some(job) = unfinished.map(|job| self.workload.jobs.name(job)) else { return Error::TooLong };
         let at = self.now;
         match no_headway_since {
             Some(since) => Error::NoHeadway { since, job },

@@ -25,7 +25,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let elapsed = clock.since(std::mem::replace(&mut of.looked, clock));
         let Coscheduling { decisions, uses, .. } = of;
         let mut is_changed = false;
-        for ((number, using), job) in (0..).zip(uses).zip(&self.workload.jobs) {
+        for ((number, using), job) in (0..).zip(uses).zip(self.workload.jobs.there()) {
             let id = JobId(number);
             let Some((facts, cells)) = decisions.facts(id).zip(decisions.cells(id, clock)) else { continue };
             if !facts.takes_turns() {

@@ -90,7 +90,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             }
             Some(TimedEvent::Follow { job, since }) => self.follow_first_cell(job, since),
             Some(TimedEvent::NeverPlaced(job)) => {
-                return Err(Error::NeverPlaced { at: self.now, job: self.workload.jobs[job].name.clone() });
+                return Err(Error::NeverPlaced { at: self.now, job: self.workload.jobs.name(job) });
             }
             Some(TimedEvent::Classify) => {
                 self.fail_if_only_turns_are_left()?;
@@ -110,7 +110,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.await_agenda();
     }
 
-    fn await_agenda(&mut self) {
+    pub(super) fn await_agenda(&mut self) {
         let key = self.agenda.next().map_or(u64::NEVER, |at| self.order.key(at, Event::ComputationEnds));
         self.queue.set(self.cpus.len(), key);
     }

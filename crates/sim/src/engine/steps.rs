@@ -330,7 +330,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             .iter_mut()
             .for_each(|thread| thread.is_awaited = false);
         self.headway.ended(self.now);
-        self.workload.jobs[job].outcome = Some(self.workload.outcome(job, self.now, Some(self.now)));
+        let of = &mut self.workload.jobs[job];
+        of.outcome = Some(of.outcome_at(self.now, Some(self.now)));
         self.jobs_left -= 1;
         if !self.keep_running {
             self.release_cells(job);

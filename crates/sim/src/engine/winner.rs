@@ -5,6 +5,7 @@
 //! that: it never searches, and a key that never wins cancels an event. Schedulers find the best
 //! thread of a long queue with the same tree.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 pub(crate) trait Key: Copy + Ord {
@@ -40,14 +41,21 @@ impl<K: Key> WinnerTree<K> {
         tree
     }
 
+    /// Gives a slot a new key. The winner so far is carried up, so that the keys of its rivals can be
+    /// read ahead of the comparisons. Which of two wins is a coin toss, at which a branch would often
+    /// be mispredicted.
     #[inline]
     pub(crate) fn set(&mut self, slot: usize, key: K) {
-        let width = self.keys.len();
         self.keys[slot] = key;
-        let mut game = (width + slot) / 2;
-        while game > 0 {
-            self.winners[game] = self.play(self.winners[2 * game], self.winners[2 * game + 1]);
-            game /= 2;
+        let (mut best, mut node) = ((key, slot as u32), self.keys.len() + slot);
+        while node > 1 {
+            let rival = self.winners[node ^ 1];
+            let rival_key = self.keys[rival as usize];
+            let loses = (rival_key < best.0) | ((rival_key == best.0) & (rival < best.1));
+            best.0 = select_unpredictable(loses, rival_key, best.0);
+            best.1 = select_unpredictable(loses, rival, best.1);
+            node /= 2;
+            self.winners[node] = best.1;
         }
     }
 

@@ -11,6 +11,7 @@ use scenario::{Distribution, JobKind, Machine, Setting};
 use super::account::{Account, Demand};
 use super::cells::cells_of_job;
 use super::coscheduling::rules;
+use super::jobs::Jobs;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
 use crate::workloads::fibers::Fibers;
 use crate::workloads::lock::Lock;
@@ -80,11 +81,6 @@ impl Job {
         matches!(self.task, Task::Barrier { .. } | Task::Messages)
     }
 
-    /// Whether it can cause timed events after its arrival, on a machine without cells.
-    pub(crate) fn has_timed_events(&self) -> bool {
-        matches!(self.task, Task::Pipeline { .. } | Task::Fibers | Task::Messages)
-    }
-
     /// The number of a thread's cell among those of the job, by its own number.
     #[inline]
     fn cell_in_job(&self, number: usize) -> usize {
@@ -101,16 +97,34 @@ impl Job {
         (self.threads.len() - self.cell_in_job(number)).div_ceil(self.blocked.len()) as u32
     }
 
-    /// Whether it never ends, so that the run does not wait for it.
-    pub(crate) fn is_endless(&self) -> bool {
-        matches!(self.task, Task::Cpu { work: None })
+    /// Its outcome if it ends, or is cut off, now.
+    pub(crate) fn outcome_at(&self, now: Instant, completion: Option<Instant>) -> JobOutcome {
+        let sum = &self.account;
+        JobOutcome {
+            job: self.name.clone(),
+            completion_ns: completion.map(|at| at.since(self.arrives)),
+            start_ns: self.began.map(|at| at.since(self.arrives)),
+            rounds: (!matches!(self.task, Task::Cpu { .. })).then_some(self.rounds_done),
+            ssr_percent: sum.ssr_percent(),
+            cpu_ns: Some(sum.cpu),
+            spin_ns: Some(sum.spin),
+            delivered_work_ns: Some(sum.work),
+            voluntary_switches: Some(sum.voluntary),
+            involuntary_switches: Some(sum.involuntary),
+            stages: self.pipeline.as_ref().map_or_else(Vec::new, |pipeline| pipeline.outcome(now)),
+            fibers: self.fibers.as_ref().map(Fibers::outcome).map(Box::new),
+        }
     }
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Workload {
+pub(crate) struct Workload<'a> {
+    machine: &'a Machine,
+    setting: &'a Setting,
     pub(crate) threads: Vec<Thread>,
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Jobs<'a>,
+    /// When each job arrives.
+    arrivals: Vec<Span>,
     /// How many jobs have not arrived.
     pub(crate) to_come: usize,
     /// How many threads of each cell are on a CPU or ready for one.
@@ -119,73 +133,106 @@ pub(crate) struct Workload {
     seed: u64,
 }
 
-impl Workload {
-    pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Workload {
-        let costs = machine.costs();
+impl<'a> Workload<'a> {
+    /// The jobs that start with the run are there. On a machine with cells all are, since their
+    /// requests are known to it.
+    pub(crate) fn new(machine: &'a Machine, setting: &'a Setting, seed: u64) -> Workload<'a> {
         let arrivals = setting.arrivals(seed, machine.step);
-        let is_there = |at: Span| at.is_zero() && machine.cells.is_none();
-        let to_come = arrivals.iter().filter(|at| !is_there(**at)).count();
-        let rules = rules(setting);
-        let (start, how) = (rules.start, rules.how);
-        let (threads, jobs) = (Vec::new(), Vec::new());
-        let cells = machine.cells.map_or(1, Mesh::cells);
-        let runnable = vec![0; cells as usize];
-        let mut workload = Workload { threads, jobs, to_come, runnable, step: machine.step, seed };
-        for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
-            let (task, waiter) = resolve(&job.kind, costs, how);
-            let (nice, keeps_running) = (job.attributes.nice, setting.keep_running);
-            let (mut pipeline, mut fibers, mut messages) = (None, None, None);
-            match &job.kind {
-                JobKind::Pipeline(of) => pipeline = Some(Pipeline::new(of, machine, &name, seed, nice, keeps_running)),
-                JobKind::Fibers(of) => fibers = Some(Fibers::new(of, &name, seed, machine.step)),
-                JobKind::Message(of) => messages = Some(Messages::new(of, machine, &name, seed, start)),
-                _ => {}
-            }
-            let first = workload.threads.len();
-            let count = job.kind.threads(machine.cpus);
-            let threads = first..first + count as usize;
-            let is_awaited = !matches!(task, Task::Cpu { work: None });
+        let is_there = |at: &Span| at.is_zero() && machine.cells.is_none();
+        let to_come = arrivals.iter().filter(|at| !is_there(at)).count();
+        let jobs = Jobs::new(setting, machine.cpus);
+        let mut threads = Vec::new();
+        for (job, arrives) in arrivals.iter().enumerate() {
             let place = if is_there(arrives) { Place::Ready } else { Place::Gone };
-            let thread = Thread { job: workload.jobs.len() as u32, place, nice, is_awaited, ..Thread::default() };
-            workload.runnable[thread.cell().index()] += if is_there(arrives) { count as usize } else { 0 };
-            workload.threads.extend(std::iter::repeat_n(thread, count as usize));
-            let member = |number| Member {
-                waiter,
-                stream: Stream::named(seed, &name, number),
-                draws: None,
-                turns: 0,
-                waited: Activity::Block,
-                last_seen: None,
-                recorded_as: ThreadId(number),
-            };
-            let members = if matches!(task, Task::Cpu { .. }) { 0 } else { count };
-            workload.jobs.push(Job {
-                members: (0..members).map(member).collect(),
-                account: Account::default(),
-                demand: Demand::of(if is_there(arrives) { count } else { 0 }),
-                name,
-                task,
-                arrives: Instant::ZERO + arrives,
-                arrivals: Vec::with_capacity(threads.len()),
-                missing: Vec::new(),
-                is_missing_listed: false,
-                lock: Lock::default(),
-                pipeline,
-                fibers,
-                messages,
-                observed: (Span::ZERO, Span::ZERO),
-                fresh: waiter,
-                waits: 0,
-                rounds_done: 0,
-                threads_left: threads.len(),
-                blocked: vec![0; cells_of_job(count, cells) as usize],
-                threads,
-                began: None,
-                outcome: None,
-            });
+            let (nice, is_awaited) = (jobs.of_scenario(job).attributes.nice, !jobs.is_endless(job));
+            let thread = Thread { job: job as u32, place, nice, is_awaited, ..Thread::default() };
+            threads.extend(jobs.threads(job).map(|_| thread));
         }
-        (0..workload.threads.len()).for_each(|thread| workload.begin(thread));
+        let mut runnable = vec![0; machine.cells.map_or(1, Mesh::cells) as usize];
+        runnable[0] = threads.iter().filter(|thread| !thread.place.is_away()).count();
+        let step = machine.step;
+        let mut workload = Workload { machine, setting, threads, jobs, arrivals, to_come, runnable, step, seed };
+        for job in 0..workload.jobs.len() {
+            if machine.cells.is_some() || workload.arrives(job) == Instant::ZERO {
+                workload.create(job);
+            }
+        }
         workload
+    }
+
+    pub(crate) fn arrives(&self, job: usize) -> Instant {
+        Instant::ZERO + self.arrivals[job]
+    }
+
+    /// Whether a job can cause timed events after its arrival, on a machine without cells.
+    pub(crate) fn has_timed_events(&self) -> bool {
+        let can = |job: &scenario::Job| {
+            matches!(job.kind, JobKind::Pipeline(_) | JobKind::Fibers(_) | JobKind::Message(_)) && job.copies > 0
+        };
+        self.setting.jobs.iter().any(can)
+    }
+
+    /// Creates a job that was to come. Its threads begin.
+    pub(crate) fn create(&mut self, number: usize) {
+        let Workload { machine, setting, seed, .. } = *self;
+        let (name, threads, of) = (self.jobs.name(number), self.jobs.threads(number), self.jobs.of_scenario(number));
+        let rules = rules(setting);
+        let (task, waiter) = resolve(&of.kind, machine.costs(), rules.how);
+        let (nice, keeps_running) = (of.attributes.nice, setting.keep_running);
+        let (mut pipeline, mut fibers, mut messages) = (None, None, None);
+        match &of.kind {
+            JobKind::Pipeline(of) => pipeline = Some(Pipeline::new(of, machine, &name, seed, nice, keeps_running)),
+            JobKind::Fibers(of) => fibers = Some(Fibers::new(of, &name, seed, machine.step)),
+            JobKind::Message(of) => messages = Some(Messages::new(of, machine, &name, seed, rules.start)),
+            _ => {}
+        }
+        let member = |number| Member {
+            waiter,
+            stream: Stream::named(seed, &name, number),
+            draws: None,
+            turns: 0,
+            waited: Activity::Block,
+            last_seen: None,
+            recorded_as: ThreadId(number),
+        };
+        let count = threads.len() as u32;
+        let members = if matches!(task, Task::Cpu { .. }) { 0 } else { count };
+        let wanting = self.threads[threads.clone()].iter().filter(|thread| !thread.place.is_away()).count();
+        let job = Job {
+            members: (0..members).map(member).collect(),
+            account: Account::default(),
+            demand: Demand::of(wanting as u32),
+            name,
+            task,
+            arrives: self.arrives(number),
+            arrivals: Vec::with_capacity(members as usize),
+            missing: Vec::new(),
+            is_missing_listed: false,
+            lock: Lock::default(),
+            pipeline,
+            fibers,
+            messages,
+            observed: (Span::ZERO, Span::ZERO),
+            fresh: waiter,
+            waits: 0,
+            rounds_done: 0,
+            threads_left: threads.len(),
+            blocked: vec![0; cells_of_job(count, self.runnable.len() as u32) as usize],
+            threads: threads.clone(),
+            began: None,
+            outcome: None,
+        };
+        self.jobs.enter(number, job);
+        threads.for_each(|thread| self.begin(thread));
+    }
+
+    /// A thread has left its CPU for good. With the last one its job leaves.
+    pub(crate) fn leave(&mut self, thread: ThreadId) {
+        let number = self.threads[thread.index()].job();
+        let job = &self.jobs[number];
+        if job.threads_left == 0 && job.demand.is_over() {
+            self.jobs.leave(number);
+        }
     }
 
     /// The part of a thread that can wait.
@@ -428,24 +475,13 @@ impl Workload {
         if are_running { Running::All } else { Running::NotAll }
     }
 
-    /// The outcome of `job` if it ends, or is cut off, now.
-    pub(crate) fn outcome(&self, job: usize, now: Instant, completion: Option<Instant>) -> JobOutcome {
-        let job = &self.jobs[job];
-        let sum = &job.account;
-        JobOutcome {
-            job: job.name.clone(),
-            completion_ns: completion.map(|at| at.since(job.arrives)),
-            start_ns: job.began.map(|at| at.since(job.arrives)),
-            rounds: (!matches!(job.task, Task::Cpu { .. })).then_some(job.rounds_done),
-            ssr_percent: sum.ssr_percent(),
-            cpu_ns: Some(sum.cpu),
-            spin_ns: Some(sum.spin),
-            delivered_work_ns: Some(sum.work),
-            voluntary_switches: Some(sum.voluntary),
-            involuntary_switches: Some(sum.involuntary),
-            stages: job.pipeline.as_ref().map_or_else(Vec::new, |pipeline| pipeline.outcome(now)),
-            fibers: job.fibers.as_ref().map(Fibers::outcome),
-        }
+    /// The outcomes of all jobs if the run is over now.
+    pub(crate) fn into_outcomes(mut self, now: Instant) -> Vec<JobOutcome> {
+        // Those that have not arrived ran for no time.
+        self.jobs.to_come().into_iter().for_each(|job| self.create(job));
+        let Workload { jobs, threads, arrivals, .. } = self;
+        drop((threads, arrivals));
+        jobs.into_outcomes(|job| job.outcome.take().unwrap_or_else(|| job.outcome_at(now, None)))
     }
 }
 

@@ -48,7 +48,7 @@
 
 use std::ops::Range;
 
-use policy::wakeup::{AddressSpace, Awakened, Cpu, CpuState, Goodness, LONGEST, Weights};
+use policy::wakeup::{AddressSpace, Awakened, Cpu, CpuState, Cpus, Goodness, LONGEST, Weights};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::{Accounting, Machine};
 
@@ -96,7 +96,7 @@ pub(crate) struct Linux24 {
     affinity: Affinity,
     /// The threads of each address space, which have consecutive numbers.
     spaces: Vec<Range<usize>>,
-    cpus: Vec<Cpu>,
+    cpus: Cpus,
     locals: Vec<CpuData>,
     /// The ready threads, the largest counter first; of equal ones, the one nearest to the head.
     ready: WinnerTree<u128>,
@@ -139,7 +139,7 @@ impl Linux24 {
             tasks,
             affinity: Affinity::new(machine, roster),
             spaces: ranges,
-            cpus: vec![idle; cpus],
+            cpus: vec![idle; cpus].into(),
             locals: vec![CpuData::default(); cpus],
             ready_by_cpu: vec![Vec::new(); cpus],
             next_tail: 0,
@@ -236,7 +236,7 @@ impl Linux24 {
     /// Begins an epoch: halves and refills the counters of all threads.
     fn begin_epoch(&mut self, now: Instant) {
         let seen = self.noticed(now);
-        for (cpu, local) in self.cpus.iter_mut().zip(&mut self.locals) {
+        for (cpu, local) in self.cpus.iter().zip(&mut self.locals) {
             let (Some(thread), CpuState::Thread { spent, .. }) = (local.current, cpu.state) else { continue };
             let task = &mut self.tasks[thread.index()];
             task.counter = cpu.state.counter(seen).unwrap_or(task.counter);
@@ -247,10 +247,11 @@ impl Linux24 {
         }
         let tasks = &self.tasks;
         self.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Self::key(&tasks[slot]) });
-        for (cpu, local) in self.cpus.iter_mut().zip(&self.locals) {
-            if let (Some(thread), CpuState::Thread { charged_from, spent }) = (local.current, &mut cpu.state) {
-                *charged_from = seen.max(*charged_from);
-                *spent = *charged_from + self.tasks[thread.index()].counter;
+        for (number, local) in self.locals.iter().enumerate() {
+            if let (Some(thread), CpuState::Thread { charged_from, .. }) = (local.current, self.cpus[number].state) {
+                let charged_from = seen.max(charged_from);
+                let spent = charged_from + self.tasks[thread.index()].counter;
+                self.cpus.set_state(number, CpuState::Thread { charged_from, spent });
             }
         }
     }
@@ -259,7 +260,7 @@ impl Linux24 {
     fn charge_from(&mut self, cpu: CpuId, thread: ThreadId, from: Instant) {
         let charged_from = self.noticed(from);
         let spent = charged_from + self.tasks[thread.index()].counter;
-        self.cpus[cpu.index()].state = CpuState::Thread { charged_from, spent };
+        self.cpus.set_state(cpu.index(), CpuState::Thread { charged_from, spent });
     }
 
     /// Stores the rest of the counter of a CPU's current thread.
@@ -340,7 +341,7 @@ impl Scheduler for Linux24 {
 
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
         let number = cpu.index();
-        self.cpus[number].marked = false;
+        self.cpus.unmark(number);
         let was_idle = matches!(self.cpus[number].state, CpuState::Idle { .. });
         let has_yielded = std::mem::take(&mut self.locals[number].has_yielded);
         self.locals[number].ran_out = false;
@@ -366,14 +367,14 @@ impl Scheduler for Linux24 {
             None if was_idle => {}
             None => {
                 self.locals[number].current = None;
-                self.cpus[number].state = CpuState::Idle { since: now };
+                self.cpus.set_state(number, CpuState::Idle { since: now });
             }
             // Charged as before, for the rest of the counter.
             Some(thread) if next == current => self.charge_from(cpu, thread, now),
             Some(thread) => {
                 self.remove(thread);
                 self.tasks[thread.index()].last_cpu = Some(cpu);
-                self.cpus[number].last_space = Some(self.tasks[thread.index()].space);
+                self.cpus.set_last_space(number, self.tasks[thread.index()].space);
                 self.locals[number] = CpuData { current: next, ..CpuData::default() };
                 // No thread pays for waking the CPU.
                 let Machine { wakeup_cost, context_switch, linux_2_4, .. } = self.machine;

@@ -52,7 +52,7 @@ pub(crate) fn free(cpus: u32) -> Machine {
 
 pub(crate) fn outcome(machine: &Machine, fibers: Fibers) -> (JobOutcome, FibersOutcome) {
     let job = run(machine, &setting(vec![job(fibers)]), 1).unwrap().jobs.remove(0);
-    let of = job.fibers.clone().unwrap();
+    let of = *job.fibers.clone().unwrap();
     (job, of)
 }
 
@@ -534,7 +534,7 @@ proptest! {
         let job = run(&free(1), &setting(vec![job(of.clone())]), seed).unwrap().jobs.remove(0);
         let (completion, outcome) = interpreted(&of, seed);
         prop_assert_eq!(job.completion_ns, Some(completion));
-        prop_assert_eq!(job.fibers, Some(outcome));
+        prop_assert_eq!(job.fibers.as_deref(), Some(&outcome));
     }
 
     #[test]

@@ -222,7 +222,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
             };
             let groups = fibers.groups.iter().map(of).collect();
             let fibers = FibersOutcome { switches: Some(3), demotions: Some(seed), groups };
-            JobOutcome { job, fibers: Some(fibers), ..JobOutcome::default() }
+            JobOutcome { job, fibers: Some(Box::new(fibers)), ..JobOutcome::default() }
         }
         JobKind::Message(_) => JobOutcome { job, start_ns: Some(Span::from_micros(6 + seed)), ..JobOutcome::default() },
         JobKind::Cpu { .. } | JobKind::Command { .. } => JobOutcome {

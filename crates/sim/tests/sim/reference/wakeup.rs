@@ -50,9 +50,9 @@ fn what_the_policy_says(kernel: &Linux24, world: &World, threads: &[Thread]) -> 
     let sets: Vec<CpuSet> = threads.iter().map(allowed).collect();
     let of_thread = |(&thread, set)| kernel.awakened(world, thread, Some(set));
     let awakened: Vec<Awakened<'_>> = threads.iter().zip(&sets).map(of_thread).collect();
-    let mut cpus: Vec<policy::wakeup::Cpu> = all_cpus(world).map(|cpu| kernel.as_policy_sees(world, cpu)).collect();
+    let cpus: Vec<policy::wakeup::Cpu> = all_cpus(world).map(|cpu| kernel.as_policy_sees(world, cpu)).collect();
     let mut chosen = Vec::new();
-    Scheme::Gv.mark(&kernel.weights(), now, &awakened, &mut cpus, |cpu| chosen.push(cpu.index()));
+    Scheme::Gv.mark(&kernel.weights(), now, &awakened, &mut cpus.into(), |cpu| chosen.push(cpu.index()));
     chosen
 }
 
