@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use self::Study::{Example, Fg, Figure, Threads, Today};
 use crate::figure::FigureFiles;
-use crate::{fg, threads, today};
+use crate::{fg, threads};
 
 /// A figure, a table or a section of a paper that can be run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -183,8 +183,7 @@ pub fn list() -> Result<String, Diagnostics> {
     let entry = |Paper { name, source, shows, takes, study }: &Paper| {
         let scenario = match study {
             Figure(files) => Some(files.scenario()?),
-            Today => Some(today::grid::scenario(today::grid::REPEAT, 1)?),
-            Example | Fg(_) | Threads(_) => None,
+            Today | Example | Fg(_) | Threads(_) => None,
         };
         let runs = scenario.map(|scenario| format!("{} runs", Plan::new(&scenario, &[World::Sim]).runs()));
         let elsewhere = if matches!(study, Example) { "a drawing" } else { "on this machine" };

@@ -178,8 +178,8 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         }
     }
 
-    /// Runs until the last job that ends has ended.
-    pub(crate) fn run(mut self) -> Result<(Outcome, Vec<R>), Error> {
+    /// Runs until the last job that ends has ended, but not beyond `limit`.
+    pub(crate) fn run(mut self, limit: Instant) -> Result<(Outcome, Vec<R>), Error> {
         while self.jobs_left > 0 {
             let (slot, key) = self.queue.winner();
             if key == u64::NEVER {
@@ -187,6 +187,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             }
             let at = Instant::from_nanos(key >> 2);
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
+            if at > limit {
+                self.now = limit;
+                break;
+            }
             self.now = at;
             self.events += 1;
             self.marks.begin_event((slot < self.cpus.len()).then_some(CpuId(slot as u32)));

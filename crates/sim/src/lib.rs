@@ -10,7 +10,7 @@ pub use crate::kernels::{cfs, eevdf, feedback, linux_2_4, linux_o1, roster, rr};
 
 use policy::record::{Log, Off, Recorder};
 use policy::slices::{SliceError, check_request};
-use policy::{CpuId, CpuSet, Span};
+use policy::{CpuId, CpuSet, Instant, Span};
 use scenario::result::Outcome;
 use scenario::{JobKind, Machine, Scheduler, Setting};
 
@@ -56,7 +56,7 @@ pub enum Error {
     )]
     Hogged {
         /// The simulated time.
-        at: policy::Instant,
+        at: Instant,
         /// A job that has not ended.
         job: String,
     },
@@ -77,7 +77,7 @@ pub enum Error {
     )]
     NoHeadway {
         /// The simulated time since which there was no headway.
-        since: policy::Instant,
+        since: Instant,
         /// A job that has not ended.
         job: String,
     },
@@ -87,7 +87,7 @@ pub enum Error {
     )]
     NeverPlaced {
         /// The simulated time.
-        at: policy::Instant,
+        at: Instant,
         /// The job.
         job: String,
     },
@@ -108,7 +108,7 @@ pub enum Error {
     )]
     Stuck {
         /// The simulated time.
-        at: policy::Instant,
+        at: Instant,
         /// A job that has not ended.
         job: String,
     },
@@ -135,7 +135,17 @@ pub enum Error {
 ///
 /// See [`Error`]. A setting without commands that a real machine would finish causes no error.
 pub fn run(machine: &Machine, setting: &Setting, seed: u64) -> Result<Outcome, Error> {
-    simulate::<Off, ()>(machine, setting, seed, &mut ()).map(|(outcome, _)| outcome)
+    run_until(machine, setting, seed, Instant::MAX)
+}
+
+/// Like [`run`], but ends at the simulated time `limit` if jobs have not ended by then. They have no
+/// completion time, and the rounds that they have made.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_until(machine: &Machine, setting: &Setting, seed: u64, limit: Instant) -> Result<Outcome, Error> {
+    simulate::<Off, ()>(machine, setting, seed, limit, &mut ()).map(|(outcome, _)| outcome)
 }
 
 /// Like [`run`], and reports every event to `observer`.
@@ -149,7 +159,7 @@ pub fn run_observed(
     seed: u64,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Error> {
-    simulate::<Off, _>(machine, setting, seed, observer).map(|(outcome, _)| outcome)
+    simulate::<Off, _>(machine, setting, seed, Instant::MAX, observer).map(|(outcome, _)| outcome)
 }
 
 /// Like [`run`], and records the questions to the waiting rule of each job, and its decisions.
@@ -159,7 +169,7 @@ pub fn run_observed(
 ///
 /// As [`run`].
 pub fn run_recorded(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Outcome, Vec<Log>), Error> {
-    simulate(machine, setting, seed, &mut ())
+    simulate(machine, setting, seed, Instant::MAX, &mut ())
 }
 
 /// The engine is compiled in this crate, three times for each scheduler and for the kernels of
@@ -168,6 +178,7 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     machine: &Machine,
     setting: &Setting,
     seed: u64,
+    limit: Instant,
     observer: &mut W,
 ) -> Result<(Outcome, Vec<R>), Error> {
     for (name, job) in setting.jobs_with_copies() {
@@ -183,18 +194,18 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     let roster = &Roster::new(setting, machine.cpus);
     if machine.cells.is_some() {
         let cells = Cells::new(machine, setting, seed, roster, |of_cell| kernel(machine, of_cell));
-        return Engine::new(machine, setting, seed, cells, observer).run();
+        return Engine::new(machine, setting, seed, cells, observer).run(limit);
     }
     match machine.scheduler {
         Scheduler::Fifo | Scheduler::Rr => {
             let quantum = if machine.scheduler == Scheduler::Rr { machine.quantum } else { Span::MAX };
-            Engine::new(machine, setting, seed, RoundRobin::new(quantum, machine, roster), observer).run()
+            Engine::new(machine, setting, seed, RoundRobin::new(quantum, machine, roster), observer).run(limit)
         }
-        Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), observer).run(),
-        Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), observer).run(),
-        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), observer).run(),
-        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), observer).run(),
-        Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), observer).run(),
+        Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), observer).run(limit),
+        Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), observer).run(limit),
+        Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), observer).run(limit),
+        Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), observer).run(limit),
+        Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), observer).run(limit),
     }
 }
 
