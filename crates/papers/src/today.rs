@@ -2,12 +2,14 @@
 //!
 //! [`grid`] draws machines and jobs, the [`cell`]s, by a [Latin hypercube](hypercube). [`runs`] says
 //! which runs are missing, [`judgement`] compares rules in one cell, and [`conclusions`] sums up.
-//! [`text`] presents the result. Everything is simulated.
+//! [`speed_ups`] over blocking are the paper's own measure. [`text`] and [`plot`] present the result. Everything is simulated.
 
 pub mod cell;
 pub mod conclusions;
 pub mod grid;
 pub mod hypercube;
 pub mod judgement;
+pub mod plot;
 pub mod runs;
+pub mod speed_ups;
 pub mod text;

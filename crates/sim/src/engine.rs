@@ -46,7 +46,7 @@ use self::observer::{CpuState, Observer};
 use self::scheduler::{Marks, ReadyReason, Scheduler};
 use self::winner::{Key, WinnerTree};
 use self::workload::{Job, Workload};
-use crate::Error;
+use crate::{Error, Limit};
 
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
@@ -178,17 +178,18 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         }
     }
 
-    /// Runs until the last job that ends has ended, but not beyond `limit`.
-    pub(crate) fn run(mut self, limit: Instant) -> Result<(Outcome, Vec<R>), Error> {
-        while self.jobs_left > 0 {
+    /// Runs until the last job that ends has ended, but not beyond `limit`. Also returns the time of
+    /// the end.
+    pub(crate) fn run(mut self, limit: Limit) -> Result<(Outcome, Instant, Vec<R>), Error> {
+        while self.jobs_left > 0 && self.events < limit.events {
             let (slot, key) = self.queue.winner();
             if key == u64::NEVER {
                 return Err(self.stall_error(None));
             }
             let at = Instant::from_nanos(key >> 2);
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
-            if at > limit {
-                self.now = limit;
+            if at > limit.at {
+                self.now = limit.at;
                 break;
             }
             self.now = at;
@@ -229,7 +230,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         Ok(())
     }
 
-    fn finish(mut self) -> (Outcome, Vec<R>) {
+    fn finish(mut self) -> (Outcome, Instant, Vec<R>) {
         self.charge_all();
         let jobs = (0..self.workload.jobs.len()).map(|job| {
             let frozen = self.workload.jobs[job].outcome.clone();
@@ -248,6 +249,6 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
                 coscheduling: self.coscheduling.as_ref().map(Coscheduling::outcome),
             },
         };
-        (outcome, self.recorders)
+        (outcome, self.now, self.recorders)
     }
 }

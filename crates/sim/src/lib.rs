@@ -135,17 +135,31 @@ pub enum Error {
 ///
 /// See [`Error`]. A setting without commands that a real machine would finish causes no error.
 pub fn run(machine: &Machine, setting: &Setting, seed: u64) -> Result<Outcome, Error> {
-    run_until(machine, setting, seed, Instant::MAX)
+    simulate::<Off, ()>(machine, setting, seed, Limit::NONE, &mut ()).map(|(outcome, ..)| outcome)
 }
 
-/// Like [`run`], but ends at the simulated time `limit` if jobs have not ended by then. They have no
-/// completion time, and the rounds that they have made.
+/// Where a simulation ends if its jobs have not ended before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The simulated time.
+    pub at: Instant,
+    /// The number of events.
+    pub events: u64,
+}
+
+impl Limit {
+    /// It ends with its jobs.
+    pub const NONE: Limit = Limit { at: Instant::MAX, events: u64::MAX };
+}
+
+/// Like [`run`], but ends at the limit if jobs have not ended by then. They have no completion time,
+/// and the rounds that they have made. Also returns the simulated time of the end.
 ///
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_until(machine: &Machine, setting: &Setting, seed: u64, limit: Instant) -> Result<Outcome, Error> {
-    simulate::<Off, ()>(machine, setting, seed, limit, &mut ()).map(|(outcome, _)| outcome)
+pub fn run_until(machine: &Machine, setting: &Setting, seed: u64, limit: Limit) -> Result<(Outcome, Instant), Error> {
+    simulate::<Off, ()>(machine, setting, seed, limit, &mut ()).map(|(outcome, end, _)| (outcome, end))
 }
 
 /// Like [`run`], and reports every event to `observer`.
@@ -159,7 +173,7 @@ pub fn run_observed(
     seed: u64,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Error> {
-    simulate::<Off, _>(machine, setting, seed, Instant::MAX, observer).map(|(outcome, _)| outcome)
+    simulate::<Off, _>(machine, setting, seed, Limit::NONE, observer).map(|(outcome, ..)| outcome)
 }
 
 /// Like [`run`], and records the questions to the waiting rule of each job, and its decisions.
@@ -169,7 +183,7 @@ pub fn run_observed(
 ///
 /// As [`run`].
 pub fn run_recorded(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Outcome, Vec<Log>), Error> {
-    simulate(machine, setting, seed, Instant::MAX, &mut ())
+    simulate(machine, setting, seed, Limit::NONE, &mut ()).map(|(outcome, _, recorders)| (outcome, recorders))
 }
 
 /// The engine is compiled in this crate, three times for each scheduler and for the kernels of
@@ -178,9 +192,9 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     machine: &Machine,
     setting: &Setting,
     seed: u64,
-    limit: Instant,
+    limit: Limit,
     observer: &mut W,
-) -> Result<(Outcome, Vec<R>), Error> {
+) -> Result<(Outcome, Instant, Vec<R>), Error> {
     for (name, job) in setting.jobs_with_copies() {
         if matches!(job.kind, JobKind::Command { work: None, .. }) {
             return Err(Error::CommandWithoutWork { job: name });

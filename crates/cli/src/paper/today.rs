@@ -4,22 +4,22 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::anyhow;
-use measure::folder::{Folder, MANIFEST, REPORT};
+use measure::folder::{Folder, MANIFEST, PAGE, REPORT};
 use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use measure::workers;
 use papers::Paper;
 use papers::today::cell::Cell;
-use papers::today::conclusions::Conclusions;
+use papers::today::conclusions::{Conclusions, GridReport};
 use papers::today::grid::{Extent, Grid};
 use papers::today::runs::{Plan, REPEAT, REPEAT_UNDECIDED, Run, Runs, Step};
-use papers::today::text;
+use papers::today::{plot, text};
 use policy::waiting::WaitingRule;
 use scenario::result::World;
 
 use crate::arguments::paper::Paper as Arguments;
-use crate::output::print_as;
+use crate::output::{print, print_as};
 use crate::progress;
 use crate::results::{finish, print_if_interrupted};
 use crate::signals::Signals;
@@ -33,6 +33,9 @@ pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
     }
     let extent = arguments.today.grid.unwrap_or(Extent::Sample);
     let plan = plan(arguments, extent)?;
+    if arguments.scenario {
+        return show(&plan, name);
+    }
     let started = Timestamp::of(SystemTime::now());
     let signals = Signals::catch()?;
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
@@ -44,18 +47,35 @@ pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
     folder.check(&manifest)?;
     folder.write(MANIFEST, &manifest);
     let simulated = simulate(&plan, arguments, &signals, &mut folder, &mut runs);
-    let grids = conclusions(&plan, extent, &runs);
     (manifest.ending, manifest.error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
     manifest.runs = runs.len() as u64;
     manifest.planned_runs = manifest.runs + plan.missing(&runs).len() as u64;
-    folder.write(REPORT, &grids);
+    let report = GridReport {
+        paper,
+        complete: simulated.is_ok(),
+        runs: runs.len(),
+        planned_runs: manifest.planned_runs,
+        grids: conclusions(&plan, extent, &runs),
+    };
+    folder.write(REPORT, &report);
+    report.grids.last().iter().for_each(|grid| folder.write_text(plot::FILE, &plot::render(grid)));
+    folder.write_text(PAGE, &plot::html(&report));
     folder.write(MANIFEST, &manifest);
-    print_as(arguments.format, || text::render(paper, runs.len(), simulated.is_ok(), &grids), &grids, "the result")?;
+    print_as(arguments.format, || text::render(&report), &report, "the result")?;
     let written = finish(folder);
     print_if_interrupted(&simulated, manifest.runs, manifest.planned_runs);
     simulated.and(written)
 }
 
+/// Prints a cell as a scenario.
+fn show(plan: &Plan, name: &str) -> Result<(), Stop> {
+    match plan.first_of_one_cell() {
+        Some(step) => print(&step.scenario().to_toml()),
+        None => Err(Stop::Input(anyhow!("--scenario: {name} has a scenario for each cell; choose one by --cell N"))),
+    }
+}
+
+/// The cells, rules and repetitions that the command line asks for.
 fn plan(arguments: &Arguments, extent: Extent) -> Result<Plan, Stop> {
     let mut cells = if arguments.today.cell.is_empty() { extent.cells() } else { extent.grid().cells() };
     if let Some(none) = arguments.today.cell.iter().find(|number| **number as usize > cells.len()) {

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use policy::Instant;
 use policy::waiting::WaitingRule;
 use scenario::draw::Stream;
 use scenario::result::JobOutcome;
 use scenario::{Arrival, Compute, Distribution, Job, JobKind, MachineKeys, Scheduler, Setting, Span};
 use serde::{Deserialize, Serialize};
+use sim::Limit;
 
 use super::grid::Grid;
 
@@ -133,6 +135,8 @@ const VARIATION: f64 = 0.1;
 /// The most rounds of all threads together. A cell that would have more has less work, which
 /// affects fine grains on large machines.
 const MOST_ROUNDS: f64 = 3e6;
+/// The most events of a run.
+const MOST_EVENTS: u64 = 12_000_000;
 /// The fewest rounds of a team.
 const FEWEST_ROUNDS: f64 = 50.0;
 /// Machines of up to this many CPUs have more work.
@@ -210,9 +214,9 @@ impl Cell {
         self.teams().iter().map(round).fold(0.0, f64::max) * self.load().max(1.0)
     }
 
-    /// The simulated time after which a run ends, whether or not its jobs have ended.
-    pub fn limit(&self) -> policy::Instant {
-        policy::Instant::from_nanos((PATIENCE * self.fair()) as u64) + self.tick()
+    /// Where a run ends, whether or not its jobs have ended.
+    pub fn limit(&self) -> Limit {
+        Limit { at: Instant::from_nanos((PATIENCE * self.fair()) as u64) + self.tick(), events: MOST_EVENTS }
     }
 
     /// The machine and the jobs, in the run with this seed. Jobs begin at random phases of the tick.
@@ -276,9 +280,9 @@ impl Cell {
     }
 
     /// How long each team took to make its rounds, in seconds, from the outcome of the jobs of
-    /// [`Cell::setting`]. A team that was cut off at the limit counts as if it had gone on at the
-    /// same speed, and as having made half a round if it had made none.
-    pub fn seconds(&self, setting: &Setting, seed: u64, jobs: &[JobOutcome]) -> Vec<f64> {
+    /// [`Cell::setting`]. A team that was cut off at the limit, at `end`, counts as if it had gone on
+    /// at the same speed, and as having made half a round if it had made none.
+    pub fn seconds(setting: &Setting, seed: u64, jobs: &[JobOutcome], end: Instant) -> Vec<f64> {
         let step = setting.machine.step.unwrap_or(Span::from_nanos(1));
         let arrivals = setting.arrivals(seed, step);
         let with_arrivals = setting.jobs_with_copies().zip(arrivals).zip(jobs);
@@ -289,7 +293,7 @@ impl Cell {
             }
             let made = outcome.rounds.map_or(0.5, |made| (made as f64).max(0.5));
             let cut_off = || {
-                let ran = self.limit().as_nanos().saturating_sub(arrives.as_nanos()) as f64 * 1e-9;
+                let ran = end.as_nanos().saturating_sub(arrives.as_nanos()) as f64 * 1e-9;
                 ran * (rounds as f64 / made).max(1.0)
             };
             Some(outcome.completion_ns.map_or_else(cut_off, Span::as_secs_f64))
@@ -342,10 +346,10 @@ mod tests {
         let JobKind::Barrier { rounds, .. } = setting.jobs[0].kind else { panic!("{setting:?}") };
         let seconds = |made: u64, completion_ns| {
             let outcome = JobOutcome { rounds: Some(made), completion_ns, ..JobOutcome::default() };
-            cell.seconds(&setting, 1, &[outcome])
+            Cell::seconds(&setting, 1, &[outcome], cell.limit().at)
         };
         assert_eq!(seconds(rounds, Some(Span::from_millis(7))), [0.007]);
-        let ran = cell.limit().as_nanos() as f64 * 1e-9 - setting.arrivals(1, Span::from_nanos(1))[0].as_secs_f64();
+        let ran = cell.limit().at.as_nanos() as f64 * 1e-9 - setting.arrivals(1, Span::from_nanos(1))[0].as_secs_f64();
         assert!((seconds(rounds / 2, None)[0] / ran - 2.0).abs() < 0.01);
         assert!((seconds(0, None)[0] / ran / (2.0 * rounds as f64) - 1.0).abs() < 0.01);
     }
@@ -356,8 +360,8 @@ mod tests {
             let cell = of(company);
             let setting = cell.setting(WaitingRule::AlwaysBlock, 1);
             let machine = setting.machine.complete(&scenario::Machine::with_cpus(cell.cpus));
-            let outcome = sim::run_until(&machine, &setting, 1, cell.limit()).unwrap();
-            let seconds = cell.seconds(&setting, 1, &outcome.jobs);
+            let (outcome, end) = sim::run_until(&machine, &setting, 1, cell.limit()).unwrap();
+            let seconds = Cell::seconds(&setting, 1, &outcome.jobs, end);
             let teams: u32 = cell.teams().iter().map(|of| of.copies).sum();
             assert_eq!(seconds.len(), teams as usize, "{cell}");
             assert!(seconds.iter().all(|seconds| *seconds > 0.0), "{cell}");

@@ -12,6 +12,8 @@ use super::cell::Cell;
 use super::grid::{Grid, SCHEDULERS};
 use super::judgement::{CLOSE, Closeness, Judge, States, Subject};
 use super::runs::{FIXED, Plan, Runs};
+use super::speed_ups::{self, SpeedUps};
+use crate::Paper;
 
 /// The name of the copy of the best fixed rule, in the place of a rule.
 pub const COPY: &str = "copy of the best";
@@ -20,6 +22,22 @@ pub const ALL: &str = "all";
 /// The number of cells that are named for each rule.
 const WORST: usize = 10;
 
+/// The conclusions from all grids.
+#[derive(Clone, Debug, Serialize)]
+pub struct GridReport<'a> {
+    /// The paper.
+    #[serde(flatten)]
+    pub paper: &'a Paper,
+    /// Whether all planned runs were made.
+    pub complete: bool,
+    /// The number of runs.
+    pub runs: usize,
+    /// The number of planned runs, as far as it is known: undecided cells have more.
+    pub planned_runs: u64,
+    /// The grids.
+    pub grids: Vec<Conclusions>,
+}
+
 /// The conclusions from one grid.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conclusions {
@@ -27,10 +45,14 @@ pub struct Conclusions {
     pub grid: Grid,
     /// The number of its cells that lack runs.
     pub incomplete: usize,
+    /// The rules: the fixed ones, and then the others.
+    pub rules: Vec<String>,
     /// For each rule and kernel, how close the rule comes to the best.
     pub summaries: Vec<Summary>,
     /// How often each fixed rule is the best.
     pub best: Vec<BestShare>,
+    /// The speed-ups of all rules over immediate blocking.
+    pub speed_ups: Vec<SpeedUps>,
     /// The cells that are complete.
     pub cells: Vec<Judged>,
 }
@@ -101,8 +123,16 @@ impl Conclusions {
     /// The conclusions from the runs of a plan, whose cells are of one grid.
     pub fn new(grid: Grid, plan: &Plan, runs: &Runs) -> Conclusions {
         let cells: Vec<Judged> = plan.cells.iter().filter_map(|cell| Judged::new(plan, cell, runs)).collect();
-        let (summaries, best) = (summaries(plan, &cells), best(&cells));
-        Conclusions { grid, incomplete: plan.cells.len() - cells.len(), summaries, best, cells }
+        let rules: Vec<String> = FIXED.iter().chain(&plan.rules).map(WaitingRule::to_string).collect();
+        Conclusions {
+            grid,
+            incomplete: plan.cells.len() - cells.len(),
+            summaries: summaries(plan, &cells),
+            best: best(&cells),
+            speed_ups: speed_ups::speed_ups(&rules, &cells),
+            rules,
+            cells,
+        }
     }
 
     /// The cells in which a rule is furthest from the best, the worst one first.
@@ -138,13 +168,19 @@ impl Judged {
         })
     }
 
+    /// The speed of a rule over that of the best fixed one, by the first repetitions.
+    pub fn ratio(&self, rule: &str) -> Option<f64> {
+        let best = FIXED.iter().filter_map(|rule| self.seconds.get(&rule.to_string())).copied();
+        Some(best.fold(f64::INFINITY, f64::min) / self.seconds.get(rule)?)
+    }
+
     /// The judgement of a rule.
     pub fn rule(&self, rule: &str) -> Option<&JudgedRule> {
         self.rules.iter().find(|judged| judged.rule == rule)
     }
 }
 
-fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+pub(super) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
     stats::average(&logarithms).map(|mean| six_digits(mean.exp()))
 }
@@ -154,7 +190,7 @@ fn percent(part: usize, of: usize) -> f64 {
 }
 
 /// The names of the schedulers of a grid.
-fn schedulers() -> impl Iterator<Item = &'static str> {
+pub(super) fn schedulers() -> impl Iterator<Item = &'static str> {
     SCHEDULERS.into_iter().map(Scheduler::name)
 }
 

@@ -17,6 +17,9 @@ pub const SCHEDULERS: [Scheduler; 4] = [Scheduler::Linux24, Scheduler::LinuxO1, 
 /// of wakeup costs and of companies, so that a slice has equally many of each.
 pub const SLICE: u32 = 48;
 
+/// The number of slices of the sample.
+const SAMPLE: u32 = 2;
+
 /// The number of loads: 0.5 to 3 in eighths.
 const LOADS: u32 = 21;
 
@@ -33,7 +36,7 @@ pub enum Grid {
 /// The cells of a grid that are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// The first slice of the first grid.
+    /// The first slices of the first grid.
     Sample,
     /// The first grid.
     Whole,
@@ -66,7 +69,7 @@ impl Extent {
     pub fn cells(self) -> Vec<Cell> {
         let mut cells = self.grid().cells();
         if self == Extent::Sample {
-            cells.truncate(SLICE as usize);
+            cells.truncate((SAMPLE * SLICE) as usize);
         }
         cells
     }

@@ -1,13 +1,14 @@
 //! The runs: their records, and which of them are missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use measure::two_worlds::TwoWorlds;
 use measure::world::Failure;
+use policy::Instant;
 use policy::waiting::{Bound, WaitingRule};
-use scenario::Setting;
 use scenario::result::Outcome;
+use scenario::{Arm, Experiment, Scenario, Setting};
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
@@ -89,11 +90,11 @@ impl Step<'_> {
         let failed = |why: String| Failure::Failed(format!("cell {}, {}: {why}", self.cell.number, self.rule).into());
         let (setting, seed, limit) = (self.setting(), self.run_seed(), self.cell.limit());
         let simulation = move |machine: &_, setting: &_| sim::run_until(machine, setting, seed, limit);
-        let outcome = worlds.simulate(&setting, simulation, cancel).map_err(|why| match why {
+        let (outcome, end) = worlds.simulate(&setting, simulation, cancel).map_err(|why| match why {
             Failure::Failed(why) => failed(why.to_string()),
             other => other,
         })?;
-        self.run(&setting, &outcome).ok_or_else(|| failed("no team was measured".to_owned()))
+        self.run(&setting, &outcome, end).ok_or_else(|| failed("no team was measured".to_owned()))
     }
 
     /// The seed of the run: the same for all rules, so that their draws are equal.
@@ -108,9 +109,16 @@ impl Step<'_> {
         self.cell.setting(self.rule, self.run_seed())
     }
 
+    /// A scenario that simulates this without the limit.
+    pub fn scenario(&self) -> Scenario {
+        let arms = vec![Arm { factors: Vec::new(), setting: self.setting() }];
+        let experiment = Experiment { repeat: 1, seed: self.run_seed(), compare: None, x: None };
+        Scenario { title: format!("Cell {}: {}", self.cell.number, self.cell), arms, experiment }
+    }
+
     /// The record of the run. `None` if no team was measured.
-    fn run(&self, setting: &Setting, outcome: &Outcome) -> Option<Run> {
-        let seconds = self.cell.seconds(setting, self.run_seed(), &outcome.jobs);
+    fn run(&self, setting: &Setting, outcome: &Outcome, end: Instant) -> Option<Run> {
+        let seconds = Cell::seconds(setting, self.run_seed(), &outcome.jobs, end);
         let logarithms: Vec<f64> = seconds.iter().map(|seconds| seconds.ln()).collect();
         let (grid, cell, rule, repeat) = self.key();
         Some(Run {
@@ -142,16 +150,22 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The first run of the first rule, if there is only one cell.
+    pub fn first_of_one_cell(&self) -> Option<Step<'_>> {
+        let ([cell], [rule, ..]) = (self.cells.as_slice(), self.rules.as_slice()) else { return None };
+        Some(Step { cell, rule: *rule, repeat: 0, seed: self.seed })
+    }
+
     /// The runs that are missing among these. As soon as they are made, others may be missing:
     /// those of the copies, which belong to the best rule, and those of undecided cells.
     pub fn missing(&self, runs: &Runs) -> Vec<Step<'_>> {
         let step = |cell, rule, repeat| Step { cell, rule, repeat, seed: self.seed };
+        let mut known = BTreeSet::new();
         let mut missing = Vec::new();
         for cell in &self.cells {
-            let judge = Judge::new(self, cell, runs);
-            let wanted = judge.wanted();
+            let wanted = Judge::new(self, cell, runs).wanted();
             let steps = wanted.into_iter().map(|(rule, repeat)| step(cell, rule, repeat));
-            missing.extend(steps.filter(|step| !runs.contains(&step.key())));
+            missing.extend(steps.filter(|step| !runs.contains(&step.key()) && known.insert(step.key())));
         }
         missing
     }
@@ -198,5 +212,34 @@ impl Runs {
 impl FromIterator<Run> for Runs {
     fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Runs {
         Runs(runs.into_iter().map(|run| (run.key(), run)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::today::judgement::tests::plan;
+
+    #[test]
+    fn the_scenario_of_a_cell_is_valid_and_runs_the_same() {
+        let plan = plan();
+        let step = plan.first_of_one_cell().unwrap();
+        let text = step.scenario().to_toml();
+        let read = scenario::read("cell.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        assert_eq!((&read.arms[0].setting, read.experiment.seed), (&step.setting(), step.run_seed()));
+    }
+
+    #[test]
+    fn all_rules_of_a_cell_have_the_same_seeds_and_cells_and_repetitions_have_others() {
+        let cells = Grid::First.cells();
+        let seed = |cell: usize, rule, repeat| Step { cell: &cells[cell], rule, repeat, seed: 1 }.run_seed();
+        assert_eq!(seed(0, FIXED[0], 0), seed(0, FIXED[1], 0));
+        let mut seeds = vec![];
+        for (cell, repeat) in [(0, 0), (0, 1), (0, OF_COPY), (0, OF_COPY + 9), (1, 0), (959, 9)] {
+            seeds.push(seed(cell, FIXED[0], repeat));
+        }
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 6);
     }
 }

@@ -2,39 +2,44 @@
 
 use std::fmt::Write;
 
-use super::conclusions::{BestShare, COPY, Conclusions, Judged, Summary};
+use super::conclusions::{BestShare, COPY, Conclusions, GridReport, Judged, Summary};
 use super::grid::SCHEDULERS;
 use super::runs::FIXED;
-use crate::Paper;
-use crate::text::{Column, INCOMPLETE, indented, table, wrapped};
+use super::speed_ups::SpeedUps;
+use crate::text::{Column, indented, table, wrapped};
+use measure::results::incomplete;
 use report::table::Table;
 
 /// All conclusions, a part for each grid.
-pub fn render(paper: &Paper, runs: usize, is_complete: bool, grids: &[Conclusions]) -> String {
-    let mut text = wrapped(&paper.statement());
-    if !is_complete {
-        let _ = writeln!(text, "{INCOMPLETE}");
+pub fn render(report: &GridReport<'_>) -> String {
+    let mut text = wrapped(&report.paper.statement());
+    if !report.complete {
+        text += &format!("{}\n", incomplete(report.runs, report.planned_runs));
     }
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "{runs} runs.");
-    for grid in grids {
-        of_grid(&mut text, grid);
-    }
+    text += &format!("{} runs.\n", report.runs);
+    report.grids.iter().for_each(|grid| of_grid(&mut text, grid));
     text
 }
 
-fn of_grid(text: &mut String, conclusions: &Conclusions) {
+/// The heading of the conclusions from a grid.
+pub(super) fn heading(conclusions: &Conclusions) -> String {
     let (grid, cells) = (conclusions.grid.name(), conclusions.cells.len());
-    let _ = writeln!(
-        text,
-        "\nThe speed of each rule over that of the best fixed rule of each cell: grid {grid}, {cells} cells\n{}",
-        summaries(&conclusions.summaries)
-    );
+    format!("The {grid} grid, {cells} cells: the speed of a rule over that of the best fixed rule of each cell")
+}
+
+fn of_grid(text: &mut String, conclusions: &Conclusions) {
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "\n{}\n{}", heading(conclusions), summaries(&conclusions.summaries));
     if conclusions.incomplete > 0 {
         let _ = writeln!(text, "  {} more cells lack runs.", conclusions.incomplete);
     }
     let _ =
         write!(text, "The share of cells in which a fixed rule is the best, in percent\n{}", best(&conclusions.best));
+    let _ = write!(
+        text,
+        "\nThe speed-up of each rule over immediate blocking, on average over machines and companies\n{}",
+        speed_ups(&conclusions.speed_ups)
+    );
     let mut rules: Vec<&str> = conclusions.summaries.iter().map(|summary| summary.rule.as_str()).collect();
     rules.dedup();
     for rule in rules.into_iter().filter(|rule| *rule != COPY) {
@@ -68,9 +73,22 @@ fn summaries(summaries: &[Summary]) -> String {
         ("mean", &|of| ratio(of.mean)),
         ("worst", &|of| ratio(of.worst)),
         ("several teams", &|of| of.teams_mean.and_then(ratio)),
-        ("their worst", &|of| of.worst_team_mean.and_then(ratio)),
+        ("slowest team", &|of| of.worst_team_mean.and_then(ratio)),
     ];
     table(summaries, 2, columns)
+}
+
+fn speed_ups(speed_ups: &[SpeedUps]) -> String {
+    let rules = |rules: &[(String, f64)]| {
+        rules.iter().map(|(rule, speed)| format!("{rule} {speed:.2}")).collect::<Vec<_>>().join(", ")
+    };
+    let columns: [Column<'_, SpeedUps>; 4] = [
+        ("scheduler", &|of| Some(of.scheduler.clone())),
+        ("grain", &|of| Some(of.grain.to_owned())),
+        ("load", &|of| Some(of.loads.to_owned())),
+        ("rules, the best first", &|of| Some(rules(&of.rules))),
+    ];
+    table(speed_ups, 4, columns)
 }
 
 fn best(best: &[BestShare]) -> String {
