@@ -91,7 +91,8 @@ fn plan(arguments: &Arguments, extent: Extent) -> Result<Plan, Stop> {
     Ok(Plan { cells, rules, repeat, repeat_undecided, seed: arguments.seed.unwrap_or(1) })
 }
 
-/// Makes all missing runs.
+/// Makes all missing runs. Some cells at a time are completed before the next ones, so that an
+/// interrupted command has results.
 fn simulate(
     plan: &Plan,
     arguments: &Arguments,
@@ -99,25 +100,31 @@ fn simulate(
     folder: &mut Folder,
     runs: &mut Runs,
 ) -> Result<(), Stop> {
+    /// So many for each worker that the others seldom wait for the last one.
+    const CELLS: usize = 8;
     let worlds = TwoWorlds::new(None, arguments.workers);
-    let bar = progress::bar(None);
-    loop {
-        let missing = plan.missing(runs);
-        if missing.is_empty() {
-            return Ok(());
-        }
-        bar.set_length((runs.len() + missing.len()) as u64);
-        let work = |step: Step<'_>| step.make(&worlds, signals.cancel());
-        workers::in_order(missing.into_iter(), arguments.workers, work, |results| {
-            for run in results {
-                let run = run.map_err(|why| signals.stop_for(why))?;
-                folder.keep(&run, [&run]);
-                runs.insert(run);
-                bar.set_position(runs.len() as u64);
+    let bar = progress::bar(Some(plan.cells.len() as u64));
+    for cells in plan.cells.chunks(CELLS.saturating_mul(arguments.workers.get())) {
+        let plan = Plan { cells: cells.to_vec(), ..plan.clone() };
+        loop {
+            let missing = plan.missing(runs);
+            if missing.is_empty() {
+                break;
             }
-            Ok::<(), Stop>(())
-        })?;
+            bar.set_message(format!("{} runs of {} cells", missing.len(), cells.len()));
+            let work = |step: Step<'_>| step.make(&worlds, signals.cancel());
+            workers::in_order(missing.into_iter(), arguments.workers, work, |results| {
+                for run in results {
+                    let run = run.map_err(|why| signals.stop_for(why))?;
+                    folder.keep(&run, [&run]);
+                    runs.insert(run);
+                }
+                Ok::<(), Stop>(())
+            })?;
+        }
+        bar.inc(cells.len() as u64);
     }
+    Ok(())
 }
 
 /// The conclusions from the planned cells, and from those of the other grid that the folder has.
@@ -132,4 +139,32 @@ fn conclusions(plan: &Plan, extent: Extent, runs: &Runs) -> Vec<Conclusions> {
     };
     let has_cells = |conclusions: &Conclusions| conclusions.cells.len() + conclusions.incomplete > 0;
     Grid::ALL.map(of_grid).into_iter().filter(has_cells).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::tests::assert_documented;
+    use papers::today::runs::{FIXED, OF_COPY};
+
+    #[test]
+    fn all_fields_of_the_conclusions_are_documented() {
+        let cells = Extent::Sample.cells().into_iter().take(1).collect();
+        let plan = Plan { cells, rules: vec![WaitingRule::Adaptive], repeat: 10, repeat_undecided: 10, seed: 1 };
+        // Half of the runs are in each of two states.
+        let mut runs = Runs::default();
+        for rule in FIXED.iter().chain(&plan.rules) {
+            for repeat in (0..10).chain(OF_COPY..OF_COPY + 10) {
+                let seconds = f64::from(1 + repeat % 2);
+                let (rule, worst_seconds) = (rule.to_string(), seconds);
+                let (grid, cell, is_cut_off) = (Grid::First, 1, false);
+                runs.insert(Run { grid, cell, rule, repeat, seconds, worst_seconds, is_cut_off, events: 1 });
+            }
+        }
+        let paper = Paper::named("barrier/today").unwrap();
+        let grids = conclusions(&plan, Extent::Sample, &runs);
+        let report = GridReport { paper, complete: true, runs: runs.len(), planned_runs: 1, grids };
+        let json = report::json::render(&report).unwrap();
+        assert_documented(&serde_json::from_str(&json).unwrap(), "\n## `rowlock paper barrier/today --format json`\n");
+    }
 }

@@ -102,8 +102,10 @@ pub struct Cell {
     /// The number of CPUs.
     pub cpus: u32,
     /// The cost of a switch.
+    #[serde(rename = "context_switch_ns")]
     pub context_switch: Span,
     /// The cost of waking an idle CPU.
+    #[serde(rename = "wakeup_cost_ns")]
     pub wakeup_cost: Span,
     /// The mean time between two barriers, in multiples of CS: of both costs together. Of three
     /// grains it is the middle one.
@@ -141,7 +143,7 @@ const MOST_EVENTS: u64 = 12_000_000;
 const FEWEST_ROUNDS: f64 = 50.0;
 /// Machines of up to this many CPUs have more work.
 const SMALL: u32 = 16;
-/// The ticks of work on small machines: 0.5 s. Under `linux-2.4` an allocation counts as a tick.
+/// The ticks of work on small machines: 0.5 s. A tick is 4 ms; under `linux-2.4` it is an allocation.
 const TICKS_OF_SMALL: u64 = 125;
 /// The ticks of work on the others.
 const TICKS_OF_LARGE: u64 = 25;
@@ -163,7 +165,7 @@ impl Cell {
         f64::from(self.threads) / f64::from(self.cpus)
     }
 
-    /// The time that a kernel gives to threads: a tick of 4 ms, and the allocation of `linux-2.4`.
+    /// The unit of work: a tick of today's kernels, or an allocation of `linux-2.4`.
     fn tick(&self) -> Span {
         match self.scheduler {
             Scheduler::Linux24 => Span::from_micros(200),
@@ -194,7 +196,8 @@ impl Cell {
     fn work(&self) -> f64 {
         let ticks = match self.company {
             Company::Phases => PHASES * TICKS_OF_PHASE,
-            _ if self.cpus <= SMALL => TICKS_OF_SMALL,
+            // Its timeslices are 25 ticks long.
+            _ if self.cpus <= SMALL || self.scheduler == Scheduler::LinuxO1 => TICKS_OF_SMALL,
             _ => TICKS_OF_LARGE,
         };
         let work = (self.tick().as_nanos() * ticks) as f64;
@@ -330,7 +333,7 @@ mod tests {
     fn every_cell_is_valid_and_has_the_threads_that_it_says() {
         for cell in Grid::ALL.iter().flat_map(|grid| grid.cells()) {
             let setting = cell.setting(WaitingRule::Adaptive, 1);
-            assert_eq!(setting.conflicts(), [], "{cell}");
+            assert!(setting.conflicts().is_empty(), "{cell}");
             // Threads that come and go count once; the remainder of a division is left out.
             let copies = |job: &Job| if job.name == CROWD && cell.company == Company::Phases { 1 } else { job.copies };
             let threads: u32 = setting.jobs.iter().map(|job| copies(job) * job.kind.threads(cell.cpus)).sum();

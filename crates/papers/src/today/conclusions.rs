@@ -1,8 +1,6 @@
 //! The conclusions from the runs of a grid: for each kernel, how close each rule comes to the best
 //! fixed rule of each cell.
 
-use std::collections::BTreeMap;
-
 use policy::waiting::WaitingRule;
 use scenario::Scheduler;
 use serde::Serialize;
@@ -53,7 +51,7 @@ pub struct Conclusions {
     pub best: Vec<BestShare>,
     /// The speed-ups of all rules over immediate blocking.
     pub speed_ups: Vec<SpeedUps>,
-    /// The cells that are complete.
+    /// The cells in which all fixed rules have runs.
     pub cells: Vec<Judged>,
 }
 
@@ -97,12 +95,33 @@ pub struct Judged {
     pub cell: Cell,
     /// Its load.
     pub load: f64,
-    /// The mean times of all rules, in seconds, by the first repetitions.
-    pub seconds: BTreeMap<String, f64>,
+    /// The best fixed rule by the first repetitions.
+    pub best: String,
+    /// The times of all rules by the first repetitions.
+    pub times: Vec<RuleTime>,
     /// The rules, with how close they come to the best, and [`COPY`].
     pub rules: Vec<JudgedRule>,
-    /// The bistable rules with their states.
-    pub bistable: BTreeMap<String, States>,
+    /// The bistable rules.
+    pub bistable: Vec<BistableRule>,
+}
+
+/// The time of a rule in a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RuleTime {
+    /// The rule.
+    pub rule: String,
+    /// The mean time, in seconds.
+    pub seconds: f64,
+}
+
+/// A rule whose runs in a cell are in one of two states.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BistableRule {
+    /// The rule.
+    pub rule: String,
+    /// The states.
+    #[serde(flatten)]
+    pub states: States,
 }
 
 /// How close a rule comes to the best fixed rule of a cell.
@@ -123,10 +142,12 @@ impl Conclusions {
     /// The conclusions from the runs of a plan, whose cells are of one grid.
     pub fn new(grid: Grid, plan: &Plan, runs: &Runs) -> Conclusions {
         let cells: Vec<Judged> = plan.cells.iter().filter_map(|cell| Judged::new(plan, cell, runs)).collect();
+        let subjects = plan.rules.len() + 1;
+        let complete = cells.iter().filter(|cell| cell.rules.len() == subjects).count();
         let rules: Vec<String> = FIXED.iter().chain(&plan.rules).map(WaitingRule::to_string).collect();
         Conclusions {
             grid,
-            incomplete: plan.cells.len() - cells.len(),
+            incomplete: plan.cells.len() - complete,
             summaries: summaries(plan, &cells),
             best: best(&cells),
             speed_ups: speed_ups::speed_ups(&rules, &cells),
@@ -157,21 +178,28 @@ impl Judged {
             Some(JudgedRule { rule, best: judge.best(repeat)?.to_string(), repeat, closeness })
         };
         let all: Vec<WaitingRule> = FIXED.iter().chain(&plan.rules).copied().collect();
-        let seconds = |rule: &WaitingRule| Some((rule.to_string(), six_digits(judge.seconds(*rule, plan.repeat)?)));
-        let states = |rule: &WaitingRule| Some((rule.to_string(), judge.states(*rule)?));
+        let time = |rule: &WaitingRule| {
+            Some(RuleTime { rule: rule.to_string(), seconds: six_digits(judge.seconds(*rule, plan.repeat)?) })
+        };
+        let bistable = |rule: &WaitingRule| Some(BistableRule { rule: rule.to_string(), states: judge.states(*rule)? });
         Some(Judged {
             cell: cell.clone(),
             load: six_digits(cell.load()),
-            seconds: all.iter().map(seconds).collect::<Option<_>>()?,
-            rules: judge.subjects().map(rule).collect::<Option<_>>()?,
-            bistable: all.iter().filter_map(states).collect(),
+            best: judge.best(plan.repeat)?.to_string(),
+            times: all.iter().filter_map(time).collect(),
+            rules: judge.subjects().filter_map(rule).collect(),
+            bistable: all.iter().filter_map(bistable).collect(),
         })
+    }
+
+    /// The mean time of a rule by the first repetitions, in seconds.
+    pub fn seconds(&self, rule: &str) -> Option<f64> {
+        self.times.iter().find(|time| time.rule == rule).map(|time| time.seconds)
     }
 
     /// The speed of a rule over that of the best fixed one, by the first repetitions.
     pub fn ratio(&self, rule: &str) -> Option<f64> {
-        let best = FIXED.iter().filter_map(|rule| self.seconds.get(&rule.to_string())).copied();
-        Some(best.fold(f64::INFINITY, f64::min) / self.seconds.get(rule)?)
+        Some(self.seconds(&self.best)? / self.seconds(rule)?)
     }
 
     /// The judgement of a rule.
@@ -227,9 +255,41 @@ fn best(cells: &[Judged]) -> Vec<BestShare> {
     let share = |scheduler: &'static str, rule: WaitingRule| {
         let here: Vec<&Judged> = cells.iter().filter(|cell| cell.cell.scheduler.name() == scheduler).collect();
         let rule = rule.to_string();
-        let is_best = |cell: &&&Judged| cell.rule(COPY).is_some_and(|copy| copy.best == rule);
-        let percent = percent(here.iter().filter(is_best).count(), here.len());
+        let percent = percent(here.iter().filter(|cell| cell.best == rule).count(), here.len());
         BestShare { scheduler: scheduler.to_owned(), rule, percent }
     };
     schedulers().flat_map(|scheduler| FIXED.into_iter().map(move |rule| share(scheduler, rule))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::today::judgement::tests::{clear, plan};
+
+    #[test]
+    fn a_summary_counts_close_cells_and_a_cell_that_is_not_close_is_named() {
+        let plan = plan();
+        let conclusions = Conclusions::new(Grid::First, &plan, &clear(&plan.cells[0]));
+        let scheduler = plan.cells[0].scheduler.name();
+        let of = |rule: &str| {
+            let of_rule = conclusions.summaries.iter().filter(|summary| summary.rule == rule);
+            let row = |of: &Summary| (of.scheduler.clone(), of.cells, of.close_percent, of.mean, of.worst);
+            of_rule.map(row).collect::<Vec<_>>()
+        };
+        let rows = |percent, ratio| [scheduler, ALL].map(|name| (name.to_owned(), 1, percent, ratio, ratio));
+        assert_eq!(of("adaptive"), rows(0.0, 0.5));
+        assert_eq!(of(COPY), rows(100.0, 1.0));
+        let worst = conclusions.worst("adaptive");
+        assert_eq!((worst.len(), worst[0].1.best.as_str()), (1, "always-block"));
+        assert!(conclusions.worst(COPY).is_empty());
+        let best = conclusions.best.iter().find(|share| share.percent > 0.0).unwrap();
+        assert_eq!((best.scheduler.as_str(), best.rule.as_str(), best.percent), (scheduler, "always-block", 100.0));
+    }
+
+    #[test]
+    fn a_cell_without_all_runs_is_incomplete() {
+        let plan = plan();
+        let conclusions = Conclusions::new(Grid::First, &plan, &Runs::default());
+        assert_eq!((conclusions.incomplete, conclusions.cells.len()), (1, 0));
+    }
 }

@@ -142,3 +142,28 @@ fn tables(conclusions: &Conclusions) -> String {
     table::render(of_kernels, "How close rules come to the best fixed rule of each cell", summary)
         + &table::render(of_cells, "All cells", cells)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Paper;
+    use crate::today::judgement::tests::{clear, plan};
+
+    #[test]
+    fn the_drawing_has_a_chart_of_each_kernel_with_cells_and_the_page_is_well_formed() {
+        let plan = plan();
+        let conclusions = Conclusions::new(Grid::First, &plan, &clear(&plan.cells[0]));
+        let text = render(&conclusions);
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let captions = document.descendants().filter(|node| node.attribute("class") == Some("caption"));
+        let scheduler = plan.cells[0].scheduler.name();
+        assert_eq!(captions.filter_map(|node| node.text()).collect::<Vec<_>>(), [scheduler]);
+        let paper = Paper::named("barrier/today").unwrap();
+        let report = GridReport { paper, complete: false, runs: 18, planned_runs: 20, grids: vec![conclusions] };
+        let page = html(&report);
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+        roxmltree::Document::parse_with_options(&page, options).unwrap();
+        assert!(page.contains("18 of 20 runs"), "{page}");
+        assert!(text::render(&report).contains("always-block"));
+    }
+}

@@ -29,7 +29,7 @@ pub const REPEAT: u32 = 3;
 /// The number in a cell that is undecided after [`REPEAT`].
 pub const REPEAT_UNDECIDED: u32 = 10;
 /// The repetitions from here on are those of the copy of the best fixed rule. They have other seeds.
-pub(super) const OF_COPY: u32 = 1_000_000;
+pub const OF_COPY: u32 = 1_000_000;
 
 /// The place of a run: its grid, cell, rule and repetition.
 pub type Key = (Grid, u32, String, u32);

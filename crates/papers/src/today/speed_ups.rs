@@ -48,7 +48,7 @@ pub(super) fn speed_ups(rules: &[String], cells: &[Judged]) -> Vec<SpeedUps> {
                 };
                 let here: Vec<&Judged> = cells.iter().filter(is_here).collect();
                 let mean = |rule: &String| {
-                    let of = |cell: &&Judged| Some(cell.seconds.get(&baseline)? / cell.seconds.get(rule)?);
+                    let of = |cell: &&Judged| Some(cell.seconds(&baseline)? / cell.seconds(rule)?);
                     Some((rule.clone(), geometric_mean(&here.iter().filter_map(of).collect::<Vec<_>>())?))
                 };
                 let mut rules: Vec<(String, f64)> = rules.iter().filter_map(mean).collect();

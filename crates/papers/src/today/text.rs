@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::conclusions::{BestShare, COPY, Conclusions, GridReport, Judged, Summary};
+use super::conclusions::{BestShare, BistableRule, COPY, Conclusions, GridReport, Judged, Summary};
 use super::grid::SCHEDULERS;
 use super::runs::FIXED;
 use super::speed_ups::SpeedUps;
@@ -29,12 +29,15 @@ pub(super) fn heading(conclusions: &Conclusions) -> String {
 
 fn of_grid(text: &mut String, conclusions: &Conclusions) {
     // Writing to a string does not fail.
-    let _ = writeln!(text, "\n{}\n{}", heading(conclusions), summaries(&conclusions.summaries));
+    let _ = write!(text, "\n{}\n{}", heading(conclusions), summaries(&conclusions.summaries));
     if conclusions.incomplete > 0 {
-        let _ = writeln!(text, "  {} more cells lack runs.", conclusions.incomplete);
+        let _ = writeln!(text, "  {} cells lack runs.", conclusions.incomplete);
+    }
+    if conclusions.cells.is_empty() {
+        return;
     }
     let _ =
-        write!(text, "The share of cells in which a fixed rule is the best, in percent\n{}", best(&conclusions.best));
+        write!(text, "\nThe share of cells in which a fixed rule is the best, in percent\n{}", best(&conclusions.best));
     let _ = write!(
         text,
         "\nThe speed-up of each rule over immediate blocking, on average over machines and companies\n{}",
@@ -106,7 +109,7 @@ fn bistable(cells: &[Judged]) -> String {
     let mut table = Table::new(["cell", "rule", "share", "fast", "slow"], 2);
     let mut count = 0;
     for cell in cells {
-        for (rule, states) in &cell.bistable {
+        for BistableRule { rule, states } in &cell.bistable {
             count += 1;
             let time = |seconds: f64| Some(report::words::time(seconds * 1e9));
             table.row([
