@@ -1,8 +1,9 @@
 //! Whether to spin, on later kernels: how close waiting rules come to the best fixed rule.
 //!
-//! [`grid`] draws machines and jobs, the [`cell`]s, by a [Latin hypercube](hypercube). [`runs`] says
-//! which runs are missing, [`judgement`] compares rules in one cell, and [`conclusions`] sums up.
-//! [`speed_ups`] over blocking are the paper's own measure. [`text`] and [`plot`] present the result. Everything is simulated.
+//! [`grid`] draws machines and jobs, the [`cell`]s, by a [Latin hypercube](hypercube). [`runs`]
+//! says which runs are missing, [`judgement`] compares rules in one cell, and [`conclusions`] sums
+//! up. [`speed_ups`] over blocking are the paper's own measure. [`text`] and [`plot`] present the
+//! result. Everything is simulated.
 
 pub mod cell;
 pub mod conclusions;

@@ -152,8 +152,8 @@ impl Limit {
     pub const NONE: Limit = Limit { at: Instant::MAX, events: u64::MAX };
 }
 
-/// Like [`run`], but ends at the limit if jobs have not ended by then. They have no completion time,
-/// and the rounds that they have made. Also returns the simulated time of the end.
+/// Like [`run`], but ends at the limit if jobs have not ended by then. They have no completion
+/// time, and the rounds that they have made. Also returns the simulated time of the end.
 ///
 /// # Errors
 ///

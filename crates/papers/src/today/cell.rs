@@ -143,7 +143,7 @@ const MOST_EVENTS: u64 = 12_000_000;
 const FEWEST_ROUNDS: f64 = 50.0;
 /// Machines of up to this many CPUs have more work.
 const SMALL: u32 = 16;
-/// The ticks of work on small machines: 0.5 s. A tick is 4 ms; under `linux-2.4` it is an allocation.
+/// The ticks of work on small machines: 0.5 s, if a tick is 4 ms.
 const TICKS_OF_SMALL: u64 = 125;
 /// The ticks of work on the others.
 const TICKS_OF_LARGE: u64 = 25;
@@ -222,7 +222,7 @@ impl Cell {
         Limit { at: Instant::from_nanos((PATIENCE * self.fair()) as u64) + self.tick(), events: MOST_EVENTS }
     }
 
-    /// The machine and the jobs, in the run with this seed. Jobs begin at random phases of the tick.
+    /// The machine and the jobs, in the run with this seed. Jobs begin at random phases of a tick.
     pub fn setting(&self, rule: WaitingRule, seed: u64) -> Setting {
         let mut stream = Stream::named(seed, "start", 0);
         let tick = self.tick();
@@ -283,8 +283,8 @@ impl Cell {
     }
 
     /// How long each team took to make its rounds, in seconds, from the outcome of the jobs of
-    /// [`Cell::setting`]. A team that was cut off at the limit, at `end`, counts as if it had gone on
-    /// at the same speed, and as having made half a round if it had made none.
+    /// [`Cell::setting`]. A team that was cut off at the limit, at `end`, counts as if it had gone
+    /// on at the same speed, and as having made half a round if it had made none.
     pub fn seconds(setting: &Setting, seed: u64, jobs: &[JobOutcome], end: Instant) -> Vec<f64> {
         let step = setting.machine.step.unwrap_or(Span::from_nanos(1));
         let arrivals = setting.arrivals(seed, step);

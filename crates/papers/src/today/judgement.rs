@@ -186,8 +186,7 @@ pub(super) mod tests {
     use super::*;
     use crate::today::grid::Grid;
 
-    /// A plan of the first cell, and its runs: the times of the fixed rules, of their copies, and of
-    /// `adaptive`, by repetition.
+    /// A plan of the first cell.
     pub(in crate::today) fn plan() -> Plan {
         let cells = Grid::First.cells().into_iter().take(1).collect();
         Plan { cells, rules: vec![WaitingRule::Adaptive], repeat: 3, repeat_undecided: 10, seed: 1 }
@@ -250,8 +249,8 @@ pub(super) mod tests {
         assert_eq!(missing(&[]), 15);
         assert_eq!(missing(&CLEAR), 3);
         assert_eq!(missing(&with(&[(FIXED[0], OF_COPY, &[1.0, 1.1, 0.9])])), 0);
-        // The copy may have 0.9 of the speed: seven more runs of the best and of the one that is not
-        // much slower. They decide whose copy has more.
+        // The copy may have 0.9 of the speed: seven more runs of the best and of the one that is
+        // not much slower. They decide whose copy has more.
         let undecided = with(&[(FIXED[0], OF_COPY, &[1.3, 0.9, 1.1])]);
         assert_eq!(missing(&undecided), 14);
         let rivals: [(WaitingRule, u32, &[f64]); 2] = [(FIXED[0], 3, &[1.0; 7]), (FIXED[3], 3, &[1.2; 7])];

@@ -28,7 +28,7 @@ pub const FIXED: [WaitingRule; 4] = [
 pub const REPEAT: u32 = 3;
 /// The number in a cell that is undecided after [`REPEAT`].
 pub const REPEAT_UNDECIDED: u32 = 10;
-/// The repetitions from here on are those of the copy of the best fixed rule. They have other seeds.
+/// The repetitions from here on, with other seeds, are those of the copy of the best fixed rule.
 pub const OF_COPY: u32 = 1_000_000;
 
 /// The place of a run: its grid, cell, rule and repetition.
