@@ -76,7 +76,7 @@ impl<'a> Judge<'a> {
         for subject in self.subjects() {
             let Some(best) = self.best(repeat) else { break };
             wanted.extend((OF_COPY..OF_COPY + repeat).map(|number| (best, number)));
-            if self.judge(subject, repeat).is_none_or(|closeness| !is_undecided(&closeness)) {
+            if !self.is_undecided(subject) {
                 continue;
             }
             wanted.extend(self.rivals().flat_map(|rule| (0..more).map(move |number| (rule, number))));
@@ -118,9 +118,16 @@ impl<'a> Judge<'a> {
     pub fn closeness(&self, subject: Subject) -> Option<(Closeness, u32)> {
         let Plan { repeat, repeat_undecided: more, .. } = *self.plan;
         let first = self.judge(subject, repeat)?;
-        let second =
-            if is_undecided(&first) { self.judge(subject, more).map(|closeness| (closeness, more)) } else { None };
-        Some(second.unwrap_or((first, repeat)))
+        let second = self.is_undecided(subject).then(|| self.judge(subject, more)).flatten();
+        Some(second.map_or((first, repeat), |second| (second, more)))
+    }
+
+    /// Whether the first repetitions do not decide: others could put the subject on the other side
+    /// of [`CLOSE`], or are so different that the best rule is not close to its own copy.
+    fn is_undecided(&self, subject: Subject) -> bool {
+        let speed = |subject| self.judge(subject, self.plan.repeat).map(|closeness| closeness.speed);
+        let is_far = |copy: Estimate| copy.mean.max(1.0 / copy.mean) > 1.0 / CLOSE;
+        speed(subject).is_some_and(|speed| speed.contains(CLOSE)) || speed(Subject::Copy).is_some_and(is_far)
     }
 
     fn judge(&self, subject: Subject, repeat: u32) -> Option<Closeness> {
@@ -147,11 +154,6 @@ impl<'a> Judge<'a> {
 
 fn mean(runs: &[&Run], of: impl Fn(&Run) -> f64) -> f64 {
     runs.iter().map(|run| of(run)).sum::<f64>() / runs.len() as f64
-}
-
-/// Whether more repetitions could put a rule on the other side of [`CLOSE`].
-fn is_undecided(closeness: &Closeness) -> bool {
-    closeness.speed.contains(CLOSE)
 }
 
 /// The ratio of two mean times, pair by pair of repetitions, with its interval (by the delta
@@ -253,6 +255,8 @@ pub(super) mod tests {
         // not much slower. They decide whose copy has more.
         let undecided = with(&[(FIXED[0], OF_COPY, &[1.3, 0.9, 1.1])]);
         assert_eq!(missing(&undecided), 14);
+        // If the copy is far from the best, `adaptive` has more, too.
+        assert_eq!(missing(&with(&[(FIXED[0], OF_COPY, &[2.0; 3])])), 21);
         let rivals: [(WaitingRule, u32, &[f64]); 2] = [(FIXED[0], 3, &[1.0; 7]), (FIXED[3], 3, &[1.2; 7])];
         assert_eq!(missing(&[&undecided[..], &rivals].concat()), 7);
     }
