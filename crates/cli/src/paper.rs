@@ -55,6 +55,10 @@ fn refuse_options_of_others(paper: &Paper, arguments: &arguments::paper::Paper) 
     let name = paper.name;
     let change = arguments.changes().words().into_iter().next();
     let (sorting, threads) = (arguments.measured.given(), arguments.threads.given());
+    let today = arguments.today.given().filter(|_| paper.study != Study::Today);
+    if let Some(option) = today {
+        return Err(Stop::Input(anyhow!("{option} is for barrier/today, not for {name}")));
+    }
     let why = match paper.study {
         Study::Fg(_) => change
             .map(|option| format!("{option} is for simulated papers; {name} is measured on this machine"))

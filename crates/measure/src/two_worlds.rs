@@ -132,7 +132,11 @@ impl TwoWorlds {
     ///
     /// After a cancellation the simulation can be left to end with the process: it uses only memory
     /// and CPU time, and at most an unnamed file.
-    fn simulate<T: Send + 'static>(
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]: the machine is not known, the simulation failed, or it was cancelled.
+    pub fn simulate<T: Send + 'static>(
         &self,
         setting: &Setting,
         simulation: impl FnOnce(&Machine, &Setting) -> Result<T, sim::Error> + Send + 'static,

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use self::Study::{Example, Fg, Figure, Threads, Today};
 use crate::figure::FigureFiles;
-use crate::{fg, threads, today};
+use crate::today::grid::Extent;
+use crate::{fg, threads};
 
 /// A figure, a table or a section of a paper that can be run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +102,7 @@ pub static PAPERS: [Paper; 35] = [
     "Linux 2.4 may wake all threads of a job for the same processor. Remembering which ones are taken solves that; nothing more is needed." },
     barrier! { "wakeup-pair", "section 4.3", "30 s",
     "Two jobs with threads for more than half of the processors each gain as much from a better wakeup scheme as a job beside CPU-bound threads." },
-    paper! { "barrier/today", "Tsafrir and Feitelson, section 6", "3 minutes", Today,
+    paper! { "barrier/today", "Tsafrir and Feitelson, section 6", "10 minutes", Today,
     "Whether spinning for 2cs+ pays on later kernels if there are fewer threads than twice the CPUs, and which rule is best." },
     paper! { "fg/table2", "Roysden, section 4, \"Kernel improvements\", and table 2", "5 min", Fg(fg::Experiment::Kernels),
     "Linux 2.6 with NPTL is 6 % faster than Linux 2.4 with LinuxThreads if the processors are the limit, and 3 % if the disk is." },
@@ -183,12 +184,14 @@ pub fn list() -> Result<String, Diagnostics> {
     let entry = |Paper { name, source, shows, takes, study }: &Paper| {
         let scenario = match study {
             Figure(files) => Some(files.scenario()?),
-            Today => Some(today::grid::scenario(today::grid::REPEAT, 1)?),
-            Example | Fg(_) | Threads(_) => None,
+            Today | Example | Fg(_) | Threads(_) => None,
         };
-        let runs = scenario.map(|scenario| format!("{} runs", Plan::new(&scenario, &[World::Sim]).runs()));
-        let elsewhere = if matches!(study, Example) { "a drawing" } else { "on this machine" };
-        let size = runs.unwrap_or_else(|| elsewhere.to_owned());
+        let size = match (scenario, study) {
+            (Some(scenario), _) => format!("{} runs", Plan::new(&scenario, &[World::Sim]).runs()),
+            (None, Today) => format!("a sample of {} cells", Extent::Sample.cells().len()),
+            (None, Example) => "a drawing".to_owned(),
+            (None, _) => "on this machine".to_owned(),
+        };
         let shows = words::wrap(shows, WIDTH - 2);
         Ok(format!("{name}  {source}\n  {shows}\n  {size}; about {takes} on two CPUs\n"))
     };

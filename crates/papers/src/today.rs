@@ -1,10 +1,16 @@
-//! The advice of the barrier paper on later kernels: whether it holds, and which rule is best.
+//! Whether to spin, on later kernels: how close waiting rules come to the best fixed rule.
 //!
-//! The advice is to spin for a little more than twice CS if there are fewer threads than twice the
-//! CPUs. [`grid`] defines the runs, [`conclusions`] judges them, and [`text`] and [`plot`] present
-//! the result. Everything is simulated.
+//! [`grid`] draws machines and jobs, the [`cell`]s, by a [Latin hypercube](hypercube). [`runs`]
+//! says which runs are missing, [`judgement`] compares rules in one cell, and [`conclusions`] sums
+//! up. [`speed_ups`] over blocking are the paper's own measure. [`text`] and [`plot`] present the
+//! result. Everything is simulated.
 
+pub mod cell;
 pub mod conclusions;
 pub mod grid;
+pub mod hypercube;
+pub mod judgement;
 pub mod plot;
+pub mod runs;
+pub mod speed_ups;
 pub mod text;

@@ -210,6 +210,8 @@ pub struct Instant(u64);
 impl Instant {
     /// The zero of the clock.
     pub const ZERO: Instant = Instant(0);
+    /// The last moment of the clock.
+    pub const MAX: Instant = Instant(u64::MAX);
 
     /// `n` nanoseconds after the zero of the clock.
     pub const fn from_nanos(n: u64) -> Instant {

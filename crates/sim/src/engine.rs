@@ -48,7 +48,7 @@ use self::scheduler::{Marks, ReadyReason, Scheduler};
 use self::threads::Place;
 use self::winner::{Key, WinnerTree};
 use self::workload::Workload;
-use crate::Error;
+use crate::{Error, Limit};
 
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
@@ -187,15 +187,20 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         }
     }
 
-    /// Runs until the last job that ends has ended.
-    pub(crate) fn run(mut self) -> Result<(Outcome, Vec<R>), Error> {
-        while self.jobs_left > 0 {
+    /// Runs until the last job that ends has ended, but not beyond `limit`. Also returns the time
+    /// of the end.
+    pub(crate) fn run(mut self, limit: Limit) -> Result<(Outcome, Instant, Vec<R>), Error> {
+        while self.jobs_left > 0 && self.events < limit.events {
             let (slot, key) = self.queue.winner();
             if key == u64::NEVER {
                 return Err(self.stall_error(None));
             }
             let at = Instant::from_nanos(key >> 2);
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
+            if at > limit.at {
+                self.now = limit.at;
+                break;
+            }
             self.now = at;
             self.events += 1;
             self.marks.begin_event((slot < self.cpus.len()).then_some(CpuId(slot as u32)));
@@ -234,7 +239,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         Ok(())
     }
 
-    fn finish(mut self) -> (Outcome, Vec<R>) {
+    fn finish(mut self) -> (Outcome, Instant, Vec<R>) {
         self.charge_all();
         // Many outcomes take much memory, so the threads leave theirs first.
         drop((self.scheduler, self.team_states));
@@ -251,6 +256,6 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
                 coscheduling: self.coscheduling.as_ref().map(Coscheduling::outcome),
             },
         };
-        (outcome, self.recorders)
+        (outcome, self.now, self.recorders)
     }
 }

@@ -10,7 +10,7 @@ pub use crate::kernels::{cfs, eevdf, feedback, linux_2_4, linux_o1, roster, rr};
 
 use policy::record::{Log, Off, Recorder};
 use policy::slices::{SliceError, check_request};
-use policy::{CpuId, CpuSet, Span};
+use policy::{CpuId, CpuSet, Instant, Span};
 use scenario::result::Outcome;
 use scenario::{JobKind, Machine, Scheduler, Setting};
 
@@ -56,7 +56,7 @@ pub enum Error {
     )]
     Hogged {
         /// The simulated time.
-        at: policy::Instant,
+        at: Instant,
         /// A job that has not ended.
         job: String,
     },
@@ -77,7 +77,7 @@ pub enum Error {
     )]
     NoHeadway {
         /// The simulated time since which there was no headway.
-        since: policy::Instant,
+        since: Instant,
         /// A job that has not ended.
         job: String,
     },
@@ -87,7 +87,7 @@ pub enum Error {
     )]
     NeverPlaced {
         /// The simulated time.
-        at: policy::Instant,
+        at: Instant,
         /// The job.
         job: String,
     },
@@ -108,7 +108,7 @@ pub enum Error {
     )]
     Stuck {
         /// The simulated time.
-        at: policy::Instant,
+        at: Instant,
         /// A job that has not ended.
         job: String,
     },
@@ -135,7 +135,31 @@ pub enum Error {
 ///
 /// See [`Error`]. A setting without commands that a real machine would finish causes no error.
 pub fn run(machine: &Machine, setting: &Setting, seed: u64) -> Result<Outcome, Error> {
-    simulate::<Off, ()>(machine, setting, seed, &mut ()).map(|(outcome, _)| outcome)
+    simulate::<Off, ()>(machine, setting, seed, Limit::NONE, &mut ()).map(|(outcome, ..)| outcome)
+}
+
+/// Where a simulation ends if its jobs have not ended before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The simulated time.
+    pub at: Instant,
+    /// The number of events.
+    pub events: u64,
+}
+
+impl Limit {
+    /// It ends with its jobs.
+    pub const NONE: Limit = Limit { at: Instant::MAX, events: u64::MAX };
+}
+
+/// Like [`run`], but ends at the limit if jobs have not ended by then. They have no completion
+/// time, and the rounds that they have made. Also returns the simulated time of the end.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_until(machine: &Machine, setting: &Setting, seed: u64, limit: Limit) -> Result<(Outcome, Instant), Error> {
+    simulate::<Off, ()>(machine, setting, seed, limit, &mut ()).map(|(outcome, end, _)| (outcome, end))
 }
 
 /// Like [`run`], and reports every event to `observer`.
@@ -149,7 +173,7 @@ pub fn run_observed(
     seed: u64,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Error> {
-    simulate::<Off, _>(machine, setting, seed, observer).map(|(outcome, _)| outcome)
+    simulate::<Off, _>(machine, setting, seed, Limit::NONE, observer).map(|(outcome, ..)| outcome)
 }
 
 /// Like [`run`], and records the questions to the waiting rule of each job, and its decisions.
@@ -159,7 +183,7 @@ pub fn run_observed(
 ///
 /// As [`run`].
 pub fn run_recorded(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Outcome, Vec<Log>), Error> {
-    simulate(machine, setting, seed, &mut ())
+    simulate(machine, setting, seed, Limit::NONE, &mut ()).map(|(outcome, _, recorders)| (outcome, recorders))
 }
 
 /// The engine is compiled in this crate, three times for each scheduler and for the kernels of
@@ -168,8 +192,9 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     machine: &Machine,
     setting: &Setting,
     seed: u64,
+    limit: Limit,
     observer: &mut W,
-) -> Result<(Outcome, Vec<R>), Error> {
+) -> Result<(Outcome, Instant, Vec<R>), Error> {
     for (name, job) in setting.jobs_with_copies() {
         if matches!(job.kind, JobKind::Command { work: None, .. }) {
             return Err(Error::CommandWithoutWork { job: name });
@@ -181,7 +206,7 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     check_cells(machine, setting)?;
     let machine = &on_grid(machine);
     let roster = Roster::new(setting, machine.cpus);
-    let run = Run { machine, setting, seed, observer };
+    let run = Run { machine, setting, seed, limit, observer };
     if machine.cells.is_some() {
         return run.with(roster, |roster| {
             Cells::new(machine, setting, seed, roster, |of_cell| kernel(machine, of_cell, seed))
@@ -205,6 +230,7 @@ struct Run<'a, W: ?Sized> {
     machine: &'a Machine,
     setting: &'a Setting,
     seed: u64,
+    limit: Limit,
     observer: &'a mut W,
 }
 
@@ -214,10 +240,10 @@ impl<W: Observer + ?Sized> Run<'_, W> {
         self,
         roster: Roster,
         scheduler: impl FnOnce(&Roster) -> S,
-    ) -> Result<(Outcome, Vec<R>), Error> {
+    ) -> Result<(Outcome, Instant, Vec<R>), Error> {
         let scheduler = scheduler(&roster);
         drop(roster);
-        Engine::new(self.machine, self.setting, self.seed, scheduler, self.observer).run()
+        Engine::new(self.machine, self.setting, self.seed, scheduler, self.observer).run(self.limit)
     }
 }
 

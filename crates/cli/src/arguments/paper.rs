@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use papers::PAPERS;
 use papers::figure::changes::Changes;
 use papers::threads::MOST_THREADS;
+use papers::today::grid::Extent;
 use policy::waiting::WaitingRule;
 use scenario::Scheduler;
 use scenario::result::World;
@@ -17,6 +18,8 @@ use crate::results::Results;
 
 /// Heading of the options of papers that sort.
 const MEASURED: &str = "Of fg/... papers, which sort on this machine";
+/// Heading of the options of the grid of waiting rules.
+const TODAY: &str = "Of barrier/today, which simulates a grid of cells";
 /// Heading of the options of the study of threads.
 const THREADS: &str = "Of threads/... papers, which make threads on this machine";
 
@@ -62,6 +65,24 @@ pub(crate) struct Paper {
     pub(crate) measured: Measured,
     #[command(flatten)]
     pub(crate) threads: Threads,
+    #[command(flatten)]
+    pub(crate) today: Today,
+}
+
+/// The options of the grid of waiting rules.
+#[derive(Debug, Args)]
+#[command(next_help_heading = TODAY)]
+pub(crate) struct Today {
+    /// Which cells: a sample of the first grid, all of it, or all of another grid, with other sizes
+    /// and costs, which no rule was designed on [default: sample]
+    #[arg(long, value_name = "GRID", value_parser = super::one_of(&Extent::ALL, Extent::name))]
+    pub(crate) grid: Option<Extent>,
+    /// A waiting rule to compare with the best fixed one; may be repeated [default: adaptive]
+    #[arg(long, value_name = "RULE", value_parser = super::rule)]
+    pub(crate) rule: Vec<WaitingRule>,
+    /// The number of a cell, to run only that; may be repeated
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cell: Vec<u32>,
 }
 
 /// The options of the study of user-level threads.
@@ -151,6 +172,14 @@ impl Measured {
         let Measured { size, memory, tmp, rate, evict } = self;
         let options = [("--size", size.is_some()), ("--memory", memory.is_some()), ("--tmp", tmp.is_some())];
         first_given(&options).or(first_given(&[("--rate", rate.is_some()), ("--evict", evict.is_some())]))
+    }
+}
+
+impl Today {
+    /// The first of these options that was given. Other papers do not accept them.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let Today { grid, rule, cell } = self;
+        first_given(&[("--grid", grid.is_some()), ("--rule", !rule.is_empty()), ("--cell", !cell.is_empty())])
     }
 }
 

@@ -1,279 +1,295 @@
-//! The conclusions from the runs: how much faster each rule is than immediate blocking, up to which
-//! load the advised rule wins, and which rule is best.
+//! The conclusions from the runs of a grid: for each kernel, how close each rule comes to the best
+//! fixed rule of each cell.
 
-use std::collections::BTreeMap;
-
-use scenario::Granularity;
-use scenario::result::{JobOutcome, Run};
+use policy::waiting::WaitingRule;
+use scenario::Scheduler;
 use serde::Serialize;
+use stats::six_digits;
 
-use super::grid::{ADVISED, ALL_GRAINS, BASELINE, CPUS_PATH, GRAIN, MIX, SCHEDULER, SCHEDULERS, THREADS, WAITING, job};
-use measure::factor::Factors;
-use measure::results::ExperimentReport;
-use stats::{self, Estimate};
+use super::cell::Cell;
+use super::grid::{Grid, SCHEDULERS};
+use super::judgement::{CLOSE, Closeness, Judge, States, Subject};
+use super::runs::{FIXED, Plan, Runs};
+use super::speed_ups::{self, SpeedUps};
+use crate::Paper;
 
-/// A rule wins or loses only if it makes a difference of more than this.
-const INDIFFERENT: f64 = 0.02;
+/// The name of the copy of the best fixed rule, in the place of a rule.
+pub const COPY: &str = "copy of the best";
+/// The name of all kernels together, in the place of a scheduler.
+pub const ALL: &str = "all";
+/// The number of cells that are named for each rule.
+const WORST: usize = 10;
 
-/// All conclusions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Conclusions<'a> {
-    /// The paper's name.
-    pub paper: &'a str,
-    /// The speed-up of each rule in every cell.
-    pub speeds: Vec<Speed>,
-    /// The loads up to which the advised rule wins.
-    pub bounds: Vec<AdviceBound>,
-    /// The best rules by scheduler, granularity and load.
-    pub best: Vec<BestRules>,
-    /// The width of the speed-ups' intervals.
-    pub width: Option<IntervalWidth>,
-    /// The runs.
-    #[serde(serialize_with = "report::json::versioned")]
-    pub report: &'a ExperimentReport,
+/// The conclusions from all grids.
+#[derive(Clone, Debug, Serialize)]
+pub struct GridReport<'a> {
+    /// The paper.
+    #[serde(flatten)]
+    pub paper: &'a Paper,
+    /// Whether all planned runs were made.
+    pub complete: bool,
+    /// The number of runs.
+    pub runs: usize,
+    /// The number of planned runs, as far as it is known: undecided cells have more.
+    pub planned_runs: u64,
+    /// The grids.
+    pub grids: Vec<Conclusions>,
 }
 
-/// A kernel, its machine and the jobs on it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+/// The conclusions from one grid.
+#[derive(Clone, Debug, Serialize)]
+pub struct Conclusions {
+    /// The grid.
+    pub grid: Grid,
+    /// The number of its cells that lack runs.
+    pub incomplete: usize,
+    /// The rules: the fixed ones, and then the others.
+    pub rules: Vec<String>,
+    /// For each rule and kernel, how close the rule comes to the best.
+    pub summaries: Vec<Summary>,
+    /// How often each fixed rule is the best.
+    pub best: Vec<BestShare>,
+    /// The speed-ups of all rules over immediate blocking.
+    pub speed_ups: Vec<SpeedUps>,
+    /// The cells in which all fixed rules have runs.
+    pub cells: Vec<Judged>,
+}
+
+/// How close a rule comes to the best fixed rules, under one kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The rule, or [`COPY`].
+    pub rule: String,
+    /// The kernel's scheduler, or [`ALL`].
+    pub scheduler: String,
+    /// The number of cells.
+    pub cells: usize,
+    /// The percentage of cells with at least [`CLOSE`] of the speed of the best.
+    pub close_percent: f64,
+    /// The geometric mean of the ratios of the speeds.
+    pub mean: f64,
+    /// The smallest ratio.
+    pub worst: f64,
+    /// The geometric mean in cells with several teams. `None` if there are none.
+    pub teams_mean: Option<f64>,
+    /// The same of the slowest teams.
+    pub worst_team_mean: Option<f64>,
+}
+
+/// How often a fixed rule is the best under a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BestShare {
     /// The kernel's scheduler.
     pub scheduler: String,
-    /// The mix of jobs.
-    pub mix: String,
-    /// Their granularity.
-    pub grain: String,
-    /// The number of CPUs.
-    pub cpus: u32,
-}
-
-/// The speed of a rule in one cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Speed {
-    /// The kernel, machine and jobs.
-    #[serde(flatten)]
-    pub place: Place,
-    /// The number of threads per CPU.
-    pub load: f64,
     /// The rule.
-    pub waiting: String,
-    /// The completion time of the same jobs with the baseline over that with the rule: the
-    /// geometric mean over the seeds.
-    pub speed_up: Estimate,
+    pub rule: String,
+    /// The percentage of cells in which it is the best.
+    pub percent: f64,
 }
 
-/// The load up to which the advised rule wins.
+/// A cell and its judgement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AdviceBound {
-    /// The kernel, machine and jobs.
+pub struct Judged {
+    /// The cell.
     #[serde(flatten)]
-    pub place: Place,
-    /// The largest load at which the rule is faster than immediate blocking. `None` if it never is.
-    pub last_winning: Option<f64>,
-    /// The smallest load at which it is slower. `None` if it never is.
-    pub first_losing: Option<f64>,
+    pub cell: Cell,
+    /// Its load.
+    pub load: f64,
+    /// The best fixed rule by the first repetitions.
+    pub best: String,
+    /// The times of all rules by the first repetitions.
+    pub times: Vec<RuleTime>,
+    /// The rules, with how close they come to the best, and [`COPY`].
+    pub rules: Vec<JudgedRule>,
+    /// The bistable rules.
+    pub bistable: Vec<BistableRule>,
 }
 
-/// The rules for a range of loads, the best one first.
+/// The time of a rule in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BestRules {
-    /// The kernel's scheduler.
-    pub scheduler: String,
-    /// The granularity of the jobs.
-    pub grain: String,
-    /// The range: at most one thread per CPU, fewer than two, or two and more.
-    pub loads: &'static str,
-    /// The rules with the geometric mean of their speed-ups over all mixes, machines and loads of
-    /// the range.
-    pub rules: Vec<(String, f64)>,
+pub struct RuleTime {
+    /// The rule.
+    pub rule: String,
+    /// The mean time, in seconds.
+    pub seconds: f64,
 }
 
-/// Half the width of the speed-ups' intervals, in percent of the mean.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct IntervalWidth {
-    /// Half of the speed-ups have narrower intervals.
-    pub median_percent: f64,
-    /// Nine in ten have narrower intervals.
-    pub ninety_percent: f64,
+/// A rule whose runs in a cell are in one of two states.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BistableRule {
+    /// The rule.
+    pub rule: String,
+    /// The states.
+    #[serde(flatten)]
+    pub states: States,
 }
 
-/// The ranges of loads that are averaged.
-const LOADS: [&str; 3] = ["up to 1", "1 to 2", "2 and more"];
-
-fn range(load: f64) -> &'static str {
-    LOADS[usize::from(load > 1.0) + usize::from(load >= 2.0)]
+/// How close a rule comes to the best fixed rule of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JudgedRule {
+    /// The rule.
+    pub rule: String,
+    /// The best fixed rule.
+    pub best: String,
+    /// The number of repetitions.
+    pub repeat: u32,
+    /// The ratios of the speeds.
+    #[serde(flatten)]
+    pub closeness: Closeness,
 }
 
-impl<'a> Conclusions<'a> {
-    /// The conclusions from a report on the runs of the [grid](super::grid).
-    pub fn new(paper: &'a str, report: &'a ExperimentReport) -> Conclusions<'a> {
-        let speeds = speeds(&report.runs);
-        let (bounds, best, width) = (bounds(&speeds), best(&speeds), width(&speeds));
-        Conclusions { paper, speeds, bounds, best, width, report }
-    }
-}
-
-/// The speed-ups, sorted by place, load and rule.
-fn speeds(runs: &[Run]) -> Vec<Speed> {
-    // The logarithms of completion times, by seed.
-    let mut times: BTreeMap<(Place, u32, String), BTreeMap<u32, f64>> = BTreeMap::new();
-    for run in runs {
-        for grain in Granularity::ALL {
-            let Some(cell) = cell(&run.factors, grain) else { continue };
-            if let Some(completion) = completion(&run.outcome.jobs, job(&cell.0.mix, grain)) {
-                times.entry(cell).or_default().insert(run.repeat, completion.ln());
-            }
+impl Conclusions {
+    /// The conclusions from the runs of a plan, whose cells are of one grid.
+    pub fn new(grid: Grid, plan: &Plan, runs: &Runs) -> Conclusions {
+        let cells: Vec<Judged> = plan.cells.iter().filter_map(|cell| Judged::new(plan, cell, runs)).collect();
+        let subjects = plan.rules.len() + 1;
+        let complete = cells.iter().filter(|cell| cell.rules.len() == subjects).count();
+        let rules: Vec<String> = FIXED.iter().chain(&plan.rules).map(WaitingRule::to_string).collect();
+        Conclusions {
+            grid,
+            incomplete: plan.cells.len() - complete,
+            summaries: summaries(plan, &cells),
+            best: best(&cells),
+            speed_ups: speed_ups::speed_ups(&rules, &cells),
+            rules,
+            cells,
         }
     }
-    let speed = |((place, threads, waiting), own): (&(Place, u32, String), &BTreeMap<u32, f64>)| {
-        let baseline = times.get(&(place.clone(), *threads, BASELINE.to_owned()))?;
-        let logs: Vec<f64> = own.iter().filter_map(|(repeat, log)| Some(baseline.get(repeat)? - log)).collect();
-        let speed_up = stats::mean(&logs)?.map(f64::exp);
-        let load = f64::from(*threads) / f64::from(place.cpus);
-        Some(Speed { place: place.clone(), load, waiting: waiting.clone(), speed_up })
-    };
-    times.iter().filter(|((.., waiting), _)| waiting != BASELINE).filter_map(speed).collect()
-}
 
-/// The place, number of threads and rule of an arm. `None` if it has no jobs of this granularity.
-fn cell(factors: &Factors, grain: Granularity) -> Option<(Place, u32, String)> {
-    let text = |path: &str| Some(factors.get(path)?.as_str()?.to_owned());
-    let number = |path: &str| u32::try_from(factors.get(path)?.as_integer()?).ok();
-    let (scheduler, mix, cpus) = (text(SCHEDULER)?, text(MIX)?, number(CPUS_PATH)?);
-    let is_there = [ALL_GRAINS, grain.name()].contains(&factors.get(GRAIN)?.as_str()?);
-    let place = Place { scheduler, mix, grain: grain.name().to_owned(), cpus };
-    is_there.then_some((place, number(THREADS)?, text(WAITING)?))
-}
-
-/// The mean completion time of a job, over its copies.
-fn completion(jobs: &[JobOutcome], name: &str) -> Option<f64> {
-    let is_it = |job: &&JobOutcome| job.job.split('.').next() == Some(name);
-    let times: Vec<f64> =
-        jobs.iter().filter(is_it).filter_map(|job| Some(job.completion_ns?.as_nanos() as f64)).collect();
-    stats::mean(&times).map(|estimate| estimate.mean)
-}
-
-fn bounds(speeds: &[Speed]) -> Vec<AdviceBound> {
-    let advised: Vec<&Speed> = speeds.iter().filter(|speed| speed.waiting == ADVISED).collect();
-    // The loads of a place are sorted.
-    let bound = |here: &[&Speed]| AdviceBound {
-        place: here[0].place.clone(),
-        last_winning: here.iter().rfind(|speed| speed.speed_up.mean > 1.0 + INDIFFERENT).map(|speed| speed.load),
-        first_losing: here.iter().find(|speed| speed.speed_up.mean < 1.0 - INDIFFERENT).map(|speed| speed.load),
-    };
-    advised.chunk_by(|one, next| one.place == next.place).map(bound).collect()
-}
-
-fn best(speeds: &[Speed]) -> Vec<BestRules> {
-    let mut best = Vec::new();
-    let is_there = |scheduler: &&str| speeds.iter().any(|speed| speed.place.scheduler == *scheduler);
-    for scheduler in SCHEDULERS.into_iter().filter(is_there) {
-        for grain in Granularity::ALL.map(Granularity::name) {
-            for loads in LOADS {
-                let here = |Speed { place, load, .. }: &&Speed| {
-                    place.scheduler == scheduler && place.grain == grain && range(*load) == loads
-                };
-                let mut logs: BTreeMap<&str, Vec<f64>> = BTreeMap::from([(BASELINE, vec![0.0])]);
-                for speed in speeds.iter().filter(here) {
-                    logs.entry(&speed.waiting).or_default().push(speed.speed_up.mean.ln());
-                }
-                let mean = |logs: &Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-                let mut rules: Vec<(String, f64)> =
-                    logs.iter().map(|(rule, logs)| ((*rule).to_owned(), stats::six_digits(mean(logs)))).collect();
-                rules.sort_by(|one, other| other.1.total_cmp(&one.1));
-                best.push(BestRules { scheduler: scheduler.to_owned(), grain: grain.to_owned(), loads, rules });
-            }
-        }
+    /// The cells in which a rule is furthest from the best, the worst one first.
+    pub fn worst(&self, rule: &str) -> Vec<(&Judged, &JudgedRule)> {
+        let mut of_rule: Vec<_> = self.cells.iter().filter_map(|cell| Some((cell, cell.rule(rule)?))).collect();
+        of_rule.sort_by(|(_, one), (_, other)| one.closeness.speed.mean.total_cmp(&other.closeness.speed.mean));
+        of_rule.retain(|(_, rule)| rule.closeness.speed.mean < CLOSE);
+        of_rule.truncate(WORST);
+        of_rule
     }
-    best
 }
 
-fn width(speeds: &[Speed]) -> Option<IntervalWidth> {
-    let half = |speed: &Speed| Some(100.0 * speed.speed_up.half_width()? / speed.speed_up.mean);
-    let mut halves: Vec<f64> = speeds.iter().filter_map(half).collect();
-    halves.sort_unstable_by(f64::total_cmp);
-    let last = halves.len().checked_sub(1)?;
-    let quantile = |share: f64| halves[(last as f64 * share).round() as usize];
-    Some(IntervalWidth { median_percent: quantile(0.5), ninety_percent: quantile(0.9) })
+impl Judged {
+    fn new(plan: &Plan, cell: &Cell, runs: &Runs) -> Option<Judged> {
+        let judge = Judge::new(plan, cell, runs);
+        let rule = |subject| {
+            let (closeness, repeat) = judge.closeness(subject)?;
+            let rule = match subject {
+                Subject::Rule(rule) => rule.to_string(),
+                Subject::Copy => COPY.to_owned(),
+            };
+            Some(JudgedRule { rule, best: judge.best(repeat)?.to_string(), repeat, closeness })
+        };
+        let all: Vec<WaitingRule> = FIXED.iter().chain(&plan.rules).copied().collect();
+        let time = |rule: &WaitingRule| {
+            Some(RuleTime { rule: rule.to_string(), seconds: six_digits(judge.seconds(*rule, plan.repeat)?) })
+        };
+        let bistable = |rule: &WaitingRule| Some(BistableRule { rule: rule.to_string(), states: judge.states(*rule)? });
+        Some(Judged {
+            cell: cell.clone(),
+            load: six_digits(cell.load()),
+            best: judge.best(plan.repeat)?.to_string(),
+            times: all.iter().filter_map(time).collect(),
+            rules: judge.subjects().filter_map(rule).collect(),
+            bistable: all.iter().filter_map(bistable).collect(),
+        })
+    }
+
+    /// The mean time of a rule by the first repetitions, in seconds.
+    pub fn seconds(&self, rule: &str) -> Option<f64> {
+        self.times.iter().find(|time| time.rule == rule).map(|time| time.seconds)
+    }
+
+    /// The speed of a rule over that of the best fixed one, by the first repetitions.
+    pub fn ratio(&self, rule: &str) -> Option<f64> {
+        Some(self.seconds(&self.best)? / self.seconds(rule)?)
+    }
+
+    /// The judgement of a rule.
+    pub fn rule(&self, rule: &str) -> Option<&JudgedRule> {
+        self.rules.iter().find(|judged| judged.rule == rule)
+    }
+}
+
+pub(super) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+    let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    stats::average(&logarithms).map(|mean| six_digits(mean.exp()))
+}
+
+fn percent(part: usize, of: usize) -> f64 {
+    six_digits(100.0 * part as f64 / of.max(1) as f64)
+}
+
+/// The names of the schedulers of a grid.
+pub(super) fn schedulers() -> impl Iterator<Item = &'static str> {
+    SCHEDULERS.into_iter().map(Scheduler::name)
+}
+
+fn summaries(plan: &Plan, cells: &[Judged]) -> Vec<Summary> {
+    let rules = plan.rules.iter().map(WaitingRule::to_string).chain([COPY.to_owned()]);
+    let of_rule = |rule: String| {
+        let summary = move |scheduler: &str| {
+            let is_here = |cell: &&Judged| [ALL, cell.cell.scheduler.name()].contains(&scheduler);
+            let here: Vec<(&Judged, &Closeness)> =
+                cells.iter().filter(is_here).filter_map(|cell| Some((cell, &cell.rule(&rule)?.closeness))).collect();
+            let speeds: Vec<f64> = here.iter().map(|(_, closeness)| closeness.speed.mean).collect();
+            let mut teams = here.clone();
+            teams.retain(|(cell, _)| cell.cell.company.has_several_teams());
+            let of_teams = |of: fn(&Closeness) -> f64| {
+                geometric_mean(&teams.iter().map(|(_, closeness)| of(closeness)).collect::<Vec<_>>())
+            };
+            Some(Summary {
+                rule: rule.clone(),
+                scheduler: scheduler.to_owned(),
+                cells: here.len(),
+                close_percent: percent(speeds.iter().filter(|speed| **speed >= CLOSE).count(), speeds.len()),
+                mean: geometric_mean(&speeds)?,
+                worst: six_digits(speeds.iter().copied().fold(f64::INFINITY, f64::min)),
+                teams_mean: of_teams(|closeness| closeness.speed.mean),
+                worst_team_mean: of_teams(|closeness| closeness.worst_team),
+            })
+        };
+        schedulers().chain([ALL]).filter_map(summary).collect::<Vec<_>>()
+    };
+    rules.flat_map(of_rule).collect()
+}
+
+fn best(cells: &[Judged]) -> Vec<BestShare> {
+    let share = |scheduler: &'static str, rule: WaitingRule| {
+        let here: Vec<&Judged> = cells.iter().filter(|cell| cell.cell.scheduler.name() == scheduler).collect();
+        let rule = rule.to_string();
+        let percent = percent(here.iter().filter(|cell| cell.best == rule).count(), here.len());
+        BestShare { scheduler: scheduler.to_owned(), rule, percent }
+    };
+    schedulers().flat_map(|scheduler| FIXED.into_iter().map(move |rule| share(scheduler, rule))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy::Span;
-    use scenario::result::{Outcome, World};
+    use crate::today::judgement::tests::{clear, plan};
 
-    /// Runs of a job with these completion times by rule, load and seed.
-    fn run(mix: &str, grain: &str, threads: u32, waiting: &str, repeat: u32, jobs: &[(&str, u64)]) -> Run {
-        let factors = [
-            (SCHEDULER, "eevdf".into()),
-            (MIX, mix.into()),
-            (GRAIN, grain.into()),
-            (CPUS_PATH, 8.into()),
-            (THREADS, i64::from(threads).into()),
-            (WAITING, waiting.into()),
-        ];
-        let factors = factors.map(|(path, value): (&str, toml::Value)| (path.to_owned(), value)).into();
-        let job = |&(name, micros): &(&str, u64)| JobOutcome {
-            job: name.to_owned(),
-            completion_ns: Some(Span::from_micros(micros)),
-            ..JobOutcome::default()
+    #[test]
+    fn a_summary_counts_close_cells_and_a_cell_that_is_not_close_is_named() {
+        let plan = plan();
+        let conclusions = Conclusions::new(Grid::First, &plan, &clear(&plan.cells[0]));
+        let scheduler = plan.cells[0].scheduler.name();
+        let of = |rule: &str| {
+            let of_rule = conclusions.summaries.iter().filter(|summary| summary.rule == rule);
+            let row = |of: &Summary| (of.scheduler.clone(), of.cells, of.close_percent, of.mean, of.worst);
+            of_rule.map(row).collect::<Vec<_>>()
         };
-        let outcome = Outcome { jobs: jobs.iter().map(job).collect(), ..Outcome::default() };
-        Run { world: World::Sim, factors, repeat, seed: 1, outcome }
+        let rows = |percent, ratio| [scheduler, ALL].map(|name| (name.to_owned(), 1, percent, ratio, ratio));
+        assert_eq!(of("adaptive"), rows(0.0, 0.5));
+        assert_eq!(of(COPY), rows(100.0, 1.0));
+        let worst = conclusions.worst("adaptive");
+        assert_eq!((worst.len(), worst[0].1.best.as_str()), (1, "always-block"));
+        assert!(conclusions.worst(COPY).is_empty());
+        let best = conclusions.best.iter().find(|share| share.percent > 0.0).unwrap();
+        assert_eq!((best.scheduler.as_str(), best.rule.as_str(), best.percent), (scheduler, "always-block", 100.0));
     }
 
     #[test]
-    fn speed_ups_compare_the_same_jobs_with_the_same_seed() {
-        let jobs = |waiting: &str, repeat: u32, micros: [u64; 2]| {
-            run("homogeneous", "fine", 12, waiting, repeat, &[("crew.0", micros[0]), ("crew.1", micros[1])])
-        };
-        let runs = [
-            jobs(BASELINE, 0, [300, 500]),
-            jobs(BASELINE, 1, [100, 100]),
-            jobs(ADVISED, 0, [100, 100]),
-            jobs(ADVISED, 1, [100, 100]),
-        ];
-        let speeds = speeds(&runs);
-        // The geometric mean of 400 over 100 and of 1 is 2.
-        assert_eq!(speeds.len(), 1);
-        assert!((speeds[0].speed_up.mean - 2.0).abs() < 1e-9 && speeds[0].load == 1.5, "{speeds:?}");
-    }
-
-    #[test]
-    fn jobs_of_different_granularities_in_one_run_are_distinguished() {
-        let runs = [BASELINE, ADVISED].map(|rule| {
-            let fine = if rule == BASELINE { 300 } else { 100 };
-            run(
-                "heterogeneous",
-                ALL_GRAINS,
-                6,
-                rule,
-                0,
-                &[("fine", fine), ("medium", 100), ("coarse.0", 50), ("coarse.1", 50)],
-            )
-        });
-        let speeds: BTreeMap<String, f64> = speeds(&runs)
-            .into_iter()
-            .map(|speed| (speed.place.grain, (speed.speed_up.mean * 1e6).round() / 1e6))
-            .collect();
-        assert_eq!(speeds, BTreeMap::from([("coarse".into(), 1.0), ("fine".into(), 3.0), ("medium".into(), 1.0)]));
-    }
-
-    #[test]
-    fn the_bounds_are_the_last_load_at_which_the_advice_wins_and_the_first_at_which_it_loses() {
-        let mut runs = Vec::new();
-        for (threads, micros) in [(8, 50), (12, 101), (16, 60), (24, 200)] {
-            runs.push(run("single", "coarse", threads, BASELINE, 0, &[("crew", 100)]));
-            runs.push(run("single", "coarse", threads, ADVISED, 0, &[("crew", micros)]));
-        }
-        let speeds = speeds(&runs);
-        let bounds = bounds(&speeds);
-        assert_eq!(bounds.len(), 1);
-        // One percent is no difference.
-        assert_eq!((bounds[0].last_winning, bounds[0].first_losing), (Some(2.0), Some(3.0)));
-        let best = best(&speeds);
-        let coarse: Vec<_> =
-            best.iter().filter(|of| of.grain == "coarse").map(|of| (of.loads, of.rules[0].0.as_str())).collect();
-        assert_eq!(coarse, [("up to 1", ADVISED), ("1 to 2", BASELINE), ("2 and more", BASELINE)]);
+    fn a_cell_without_all_runs_is_incomplete() {
+        let plan = plan();
+        let conclusions = Conclusions::new(Grid::First, &plan, &Runs::default());
+        assert_eq!((conclusions.incomplete, conclusions.cells.len()), (1, 0));
     }
 }

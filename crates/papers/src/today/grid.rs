@@ -1,217 +1,208 @@
-//! The grid of the runs: schedulers, mixes of jobs, granularities, machines and loads, each with
-//! every rule.
+//! The grids: which machines and jobs are drawn.
 //!
-//! The machine of `linux-2.4` is the paper's, with a context switch of 6 us and an allocation of
-//! 200 us. The others have one of 2 us, and the kernels' own ticks and slices. Granularities are
-//! relative to CS, as in the paper. The number of rounds is such that a thread computes for some
-//! slices. Machines of more than 32 CPUs have fewer rounds and only one mix.
+//! Every grid is a [Latin hypercube](super::hypercube) over kernels, machines, grains, loads and
+//! companies. The first was there while rules were designed. The other has other sizes, costs and
+//! seeds; a rule that was tuned on the first grid meets it for the first time.
 
-use scenario::{Arm, Diagnostics, Experiment, Granularity, Scenario, Scheduler};
+use scenario::{Scheduler, Span};
+use serde::{Deserialize, Serialize};
 
-/// The number of runs of each arm.
-pub const REPEAT: u32 = 3;
+use super::cell::{Cell, Company};
+use super::hypercube;
+
 /// The schedulers, the oldest one first.
-pub const SCHEDULERS: [&str; 4] = ["linux-2.4", "linux-o1", "cfs", "eevdf"];
-/// The rule that the others are compared with.
-pub const BASELINE: &str = "always-block";
-/// The rule of the paper's advice.
-pub const ADVISED: &str = "2cs+";
-/// The rules, the baseline first.
-pub const RULES: [&str; 4] = [BASELINE, ADVISED, "adaptive", "always-spin"];
-/// The numbers of CPUs.
-pub const CPUS: [u32; 5] = [2, 8, 32, 128, 256];
-/// Threads per CPU, in thousandths, for all mixes but the heterogeneous one.
-const LOADS: [u32; 6] = [500, 1000, 1250, 1500, 2000, 3000];
-/// Larger machines have only one mix.
-const ALL_MIXES: u32 = 32;
+pub const SCHEDULERS: [Scheduler; 4] = [Scheduler::Linux24, Scheduler::LinuxO1, Scheduler::Cfs, Scheduler::Eevdf];
 
-/// The jobs of an arm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mix {
-    /// One job with half as many threads as CPUs, beside threads that only compute.
-    Single,
-    /// Equal jobs with a quarter as many threads as CPUs.
-    Homogeneous,
-    /// Equally many jobs of each granularity, of the same size.
-    Heterogeneous,
+/// The number of cells of a slice. It is a multiple of the number of schedulers, of machine sizes,
+/// of wakeup costs and of companies, so that a slice has equally many of each.
+pub const SLICE: u32 = 48;
+
+/// The number of slices of the sample.
+const SAMPLE: u32 = 2;
+
+/// The number of loads: 0.5 to 3 in eighths.
+const LOADS: u32 = 21;
+
+/// A grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grid {
+    /// The grid on which rules may be designed.
+    First,
+    /// The grid for a rule that does not change any more.
+    HeldOut,
 }
 
-impl Mix {
-    /// All mixes.
-    pub const ALL: [Mix; 3] = [Mix::Single, Mix::Homogeneous, Mix::Heterogeneous];
+/// The cells of a grid that are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The first slices of the first grid.
+    Sample,
+    /// The first grid.
+    Whole,
+    /// The other grid.
+    HeldOut,
+}
 
-    /// The name.
+impl Extent {
+    /// All extents.
+    pub const ALL: [Extent; 3] = [Extent::Sample, Extent::Whole, Extent::HeldOut];
+
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
-            Mix::Single => "single",
-            Mix::Homogeneous => "homogeneous",
-            Mix::Heterogeneous => "heterogeneous",
+            Extent::Sample => "sample",
+            Extent::Whole => "whole",
+            Extent::HeldOut => "held-out",
+        }
+    }
+
+    /// The grid.
+    pub const fn grid(self) -> Grid {
+        match self {
+            Extent::Sample | Extent::Whole => Grid::First,
+            Extent::HeldOut => Grid::HeldOut,
+        }
+    }
+
+    /// The cells.
+    pub fn cells(self) -> Vec<Cell> {
+        let mut cells = self.grid().cells();
+        if self == Extent::Sample {
+            cells.truncate((SAMPLE * SLICE) as usize);
+        }
+        cells
+    }
+}
+
+/// What the cells of a grid are drawn from.
+struct Ranges {
+    slices: u32,
+    seed: u64,
+    cpus: [u32; 8],
+    wakeup_costs_us: [u64; 4],
+    /// The cost of a switch, under `linux-2.4` and under the others.
+    switches_us: [u64; 2],
+    /// The shortest and the longest grain, in multiples of CS.
+    grains: (f64, f64),
+}
+
+impl Grid {
+    /// Both grids.
+    pub const ALL: [Grid; 2] = [Grid::First, Grid::HeldOut];
+
+    /// The name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Grid::First => "first",
+            Grid::HeldOut => "held-out",
+        }
+    }
+
+    const fn ranges(self) -> Ranges {
+        match self {
+            Grid::First => Ranges {
+                slices: 20,
+                seed: 1,
+                cpus: [2, 4, 8, 16, 32, 64, 128, 256],
+                wakeup_costs_us: [0, 5, 20, 40],
+                switches_us: [6, 2],
+                grains: (1.0, 50.0),
+            },
+            Grid::HeldOut => Ranges {
+                slices: 10,
+                seed: 2,
+                cpus: [3, 6, 12, 24, 48, 96, 144, 192],
+                wakeup_costs_us: [2, 10, 15, 30],
+                switches_us: [5, 3],
+                grains: (0.7, 70.0),
+            },
+        }
+    }
+
+    /// All cells, slice by slice. Their numbers count from one.
+    pub fn cells(self) -> Vec<Cell> {
+        let ranges = self.ranges();
+        let points = hypercube::draw::<7>(ranges.slices, SLICE, ranges.seed);
+        (1..).zip(points).map(|(number, point)| self.cell(&ranges, number, point)).collect()
+    }
+
+    fn cell(self, ranges: &Ranges, number: u32, point: [f64; 7]) -> Cell {
+        let [scheduler, cpus, wakeup, grain, load, company, team] = point;
+        let scheduler = one_of(&SCHEDULERS, scheduler);
+        let cpus = one_of(&ranges.cpus, cpus);
+        let eighths = 4 + (load * f64::from(LOADS)) as u32;
+        let (finest, coarsest) = ranges.grains;
+        let [of_2_4, of_others] = ranges.switches_us;
+        let switch = if scheduler == Scheduler::Linux24 { of_2_4 } else { of_others };
+        let company = one_of(&Company::ALL, company);
+        let threads = (eighths * cpus).div_ceil(8).max(company.fewest_threads());
+        let largest = f64::from(company.largest_team(threads).min(cpus).max(2));
+        Cell {
+            grid: self,
+            number,
+            scheduler,
+            cpus,
+            context_switch: Span::from_micros(switch),
+            wakeup_cost: Span::from_micros(one_of(&ranges.wakeup_costs_us, wakeup)),
+            grain: round(finest * (coarsest / finest).powf(grain)),
+            company,
+            threads,
+            // Small and large teams are equally likely, up to the size of the machine.
+            team: if company == Company::Alone { threads } else { (2.0 * (largest / 2.0).powf(team)).round() as u32 },
         }
     }
 }
 
-/// A machine with its jobs, without the rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cell {
-    scheduler: Scheduler,
-    mix: Mix,
-    /// The granularity of the jobs. `None` if all of them are mixed.
-    grain: Option<Granularity>,
-    cpus: u32,
-    /// The total number of threads.
-    threads: u32,
+fn one_of<T: Copy>(values: &[T], at: f64) -> T {
+    values[(at * values.len() as f64) as usize]
 }
 
-/// All arms, with this number of repetitions.
-///
-/// # Errors
-///
-/// A generated scenario is invalid: a defect of rowlock.
-pub fn scenario(repeat: u32, seed: u64) -> Result<Scenario, Diagnostics> {
-    let mut arms = Vec::new();
-    for cell in cells() {
-        // With more threads than CPUs, spinning without end is no option.
-        let is_sensible = |rule: &&str| *rule != "always-spin" || cell.threads <= cell.cpus;
-        for rule in RULES.into_iter().filter(is_sensible) {
-            let read = scenario::read("today.toml", cell.text(rule).as_bytes())?;
-            arms.extend(read.arms.into_iter().map(|arm| Arm { factors: cell.factors(rule), ..arm }));
-        }
-    }
-    let experiment = Experiment { repeat, seed, compare: Some(WAITING.to_owned()), x: None };
-    Ok(Scenario { title: "Whether to spin at barriers on Linux, from 2.4 to today".to_owned(), arms, experiment })
-}
-
-// The paths of the factors, in their order.
-pub(super) const SCHEDULER: &str = "machine.scheduler";
-pub(super) const MIX: &str = "mix";
-pub(super) const GRAIN: &str = "grain";
-pub(super) const CPUS_PATH: &str = "machine.cpus";
-pub(super) const THREADS: &str = "threads";
-pub(super) const WAITING: &str = "waiting";
-
-/// The granularity of arms with jobs of all granularities.
-pub(super) const ALL_GRAINS: &str = "all";
-
-/// The name of the jobs of this granularity.
-pub(super) fn job(mix: &str, grain: Granularity) -> &'static str {
-    if mix == Mix::Heterogeneous.name() { grain.name() } else { "crew" }
-}
-
-fn cells() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    let schedulers = Scheduler::ALL.into_iter().filter(|scheduler| SCHEDULERS.contains(&scheduler.name()));
-    for scheduler in schedulers {
-        for cpus in CPUS {
-            for grain in Granularity::ALL {
-                let mixes = [Mix::Single, Mix::Homogeneous].into_iter();
-                for mix in mixes.filter(|mix| cpus <= ALL_MIXES || *mix == Mix::Single) {
-                    let threads = LOADS.map(|load| load * cpus).into_iter().filter(|threads| threads % 1000 == 0);
-                    let cell = |threads| Cell { scheduler, mix, grain: Some(grain), cpus, threads: threads / 1000 };
-                    cells.extend(threads.map(cell).filter(Cell::is_possible));
-                }
-            }
-            if cpus > 2 && cpus <= ALL_MIXES {
-                let threads = [1, 2, 3, 4].map(|copies| 3 * copies * (cpus / 4));
-                let cell = |threads| Cell { scheduler, mix: Mix::Heterogeneous, grain: None, cpus, threads };
-                cells.extend(threads.map(cell));
-            }
-        }
-    }
-    cells
-}
-
-impl Cell {
-    /// The number of threads of each barrier job.
-    fn size(&self) -> u32 {
-        match self.mix {
-            Mix::Single => (self.cpus / 2).max(2),
-            Mix::Homogeneous | Mix::Heterogeneous => (self.cpus / 4).max(2),
-        }
-    }
-
-    fn is_possible(&self) -> bool {
-        match self.mix {
-            Mix::Single => self.threads >= self.size(),
-            Mix::Homogeneous | Mix::Heterogeneous => self.threads.is_multiple_of(self.size()),
-        }
-    }
-
-    fn rounds(&self, grain: Granularity) -> u32 {
-        let rounds = match (self.scheduler.name(), grain) {
-            ("linux-2.4", Granularity::Fine) => 2000,
-            ("linux-2.4", Granularity::Medium) => 800,
-            ("linux-2.4", Granularity::Coarse) => 200,
-            (_, Granularity::Fine) => 6000,
-            (_, Granularity::Medium) => 1500,
-            (_, Granularity::Coarse) => 500,
-        };
-        if self.cpus > ALL_MIXES { rounds / 3 } else { rounds }
-    }
-
-    fn text(&self, rule: &str) -> String {
-        let Cell { scheduler, mix, cpus, threads, .. } = *self;
-        let costs = match scheduler.name() {
-            "linux-2.4" => "step = \"1 us\", context_switch = \"6 us\"",
-            _ => "context_switch = \"2 us\"",
-        };
-        let size = self.size();
-        let job = |name: &str, grain: Granularity, copies: u32| {
-            format!(
-                "[[job]]\nname = \"{name}\"\nkind = \"barrier\"\nthreads = {size}\ncopies = {copies}\ngranularity = \"{}\"\n\
-                 rounds = {}\nwaiting = \"{rule}\"\n",
-                grain.name(),
-                self.rounds(grain)
-            )
-        };
-        let jobs = match (mix, self.grain) {
-            (Mix::Single, Some(grain)) if threads > size => format!(
-                "{}[[job]]\nname = \"crowd\"\nkind = \"cpu\"\nthreads = {}\n",
-                job("crew", grain, 1),
-                threads - size
-            ),
-            (_, Some(grain)) => job("crew", grain, threads / size),
-            (_, None) => Granularity::ALL.map(|grain| job(grain.name(), grain, threads / size / 3)).concat(),
-        };
-        format!(
-            "machine = {{ cpus = {cpus}, scheduler = \"{}\", {costs} }}\nexperiment.keep_running = true\n{jobs}",
-            scheduler.name()
-        )
-    }
-
-    fn factors(&self, rule: &str) -> Vec<(String, toml::Value)> {
-        let grain = self.grain.map_or(ALL_GRAINS, Granularity::name);
-        [
-            (SCHEDULER, self.scheduler.name().into()),
-            (MIX, self.mix.name().into()),
-            (GRAIN, grain.into()),
-            (CPUS_PATH, i64::from(self.cpus).into()),
-            (THREADS, i64::from(self.threads).into()),
-            (WAITING, rule.into()),
-        ]
-        .map(|(path, value): (&str, toml::Value)| (path.to_owned(), value))
-        .into()
-    }
+/// Rounds to hundredths, so that no result depends on the last digits of a power.
+fn round(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::evidence;
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
+
+    fn counts<T: Ord>(cells: &[Cell], of: impl Fn(&Cell) -> T) -> Vec<usize> {
+        let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+        cells.iter().for_each(|cell| *counts.entry(of(cell)).or_default() += 1);
+        counts.into_values().collect()
+    }
 
     #[test]
-    fn every_arm_is_valid_has_the_threads_that_it_says_and_a_baseline() {
-        let scenario = scenario(3, 1).unwrap_or_else(|bad| panic!("{bad}"));
-        let mut known = BTreeSet::new();
-        for arm in &scenario.arms {
-            let factors = measure::factor::of(arm);
-            assert_eq!(factors[THREADS].as_integer(), Some(evidence::threads(arm) as i64), "{factors:?}");
-            assert!(known.insert(format!("{factors:?}")), "twice: {factors:?}");
+    fn every_slice_has_each_kernel_size_cost_and_company_equally_often() {
+        for grid in Grid::ALL {
+            let cells = grid.cells();
+            assert!(cells.len() <= 1000);
+            for slice in cells.chunks(SLICE as usize) {
+                assert_eq!(counts(slice, |cell| cell.scheduler.name()), [12; 4]);
+                assert_eq!(counts(slice, |cell| cell.cpus), [6; 8]);
+                assert_eq!(counts(slice, |cell| cell.wakeup_cost), [12; 4]);
+                assert_eq!(counts(slice, |cell| cell.company), [6; 8]);
+            }
         }
-        for arm in &scenario.arms {
-            let mut rival = measure::factor::of(arm);
-            rival.insert(WAITING.to_owned(), BASELINE.into());
-            assert!(known.contains(&format!("{rival:?}")));
-        }
+    }
+
+    #[test]
+    fn grains_and_loads_are_spread_over_their_ranges() {
+        let cells = Grid::First.cells();
+        // The logarithms of the grains are uniform: as many below the middle as above.
+        let fine = cells.iter().filter(|cell| cell.grain < 50_f64.sqrt()).count();
+        assert!(fine.abs_diff(cells.len() / 2) <= 2, "{fine}");
+        let large: Vec<Cell> = cells.into_iter().filter(|cell| cell.cpus >= 16).collect();
+        assert!(large.iter().all(|cell| (0.5..=3.0).contains(&cell.load())));
+        assert_eq!(counts(&large, |cell| (cell.load() * 8.0) as u32).len(), LOADS as usize);
+    }
+
+    #[test]
+    fn the_grids_have_no_machine_in_common() {
+        let machine = |cell: &Cell| (cell.cpus, cell.context_switch + cell.wakeup_cost);
+        let first: Vec<_> = Grid::First.cells().iter().map(machine).collect();
+        assert!(Grid::HeldOut.cells().iter().all(|cell| !first.contains(&machine(cell))));
     }
 }

@@ -1,20 +1,18 @@
-//! The conclusions as drawings: for each kernel and granularity, the speed-up of the rules over
-//! immediate blocking, by load.
+//! The conclusions as drawings and as a page: for each kernel, the speed of each rule over that of
+//! the best fixed rule, from the worst cell to the best.
 
-use std::collections::BTreeMap;
-
-use scenario::Granularity;
-
-use super::conclusions::{Conclusions, Speed};
-use super::grid::{BASELINE, RULES, SCHEDULERS};
+use super::conclusions::{Conclusions, GridReport};
+use super::grid::{Grid, SCHEDULERS};
+use super::text;
 use crate::figure::drawing::{Axes, DrawnLine, Panel, Point};
 use crate::figure::expected::Scale;
-use measure::manifest::Manifest;
-use measure::results::html;
-use measure::sample::History;
-use report::html::page::{Section, sentence};
+use measure::results::incomplete;
+use report::html::page::{Section, page, sentence};
+use report::html::table::{self, Cell, Column};
 use report::html::{figure, grid};
+use report::plot::evenly;
 use report::plot::svg::{escape, number};
+use report::words;
 use stats::Estimate;
 
 /// The name of the file of the drawing.
@@ -25,53 +23,58 @@ const CELL: (f64, f64) = (350.0, 240.0);
 /// The size of a chart.
 const CHART: (f64, f64) = (340.0, 212.0);
 const CAPTION: f64 = 20.0;
+/// The number of points of a line. More would only make the file larger.
+const POINTS: usize = 25;
 
 /// The colours of the report's page, for a drawing without one.
 const STYLE: &str = "text { font-family: system-ui, sans-serif; font-size: 11px; fill: #1c1b19; } .caption { font-size: 12px; } \
     .tick { fill: #5a5750; } .name { font-style: italic; } .grid { stroke: #e4e0d6; } .axis { stroke: #8d897f; } \
     .reference { stroke: #5a5750; stroke-dasharray: 1 2.5; } .s0 { --c: #55524b; } .s1 { --c: #0068a8; } .s2 { --c: #c44e00; } \
+    .s3 { --c: #007a5a; } .s4 { --c: #9c3f86; } .s5 { --c: #876400; } .s6 { --c: #5d55c9; } \
     .line { fill: none; stroke: var(--c); stroke-width: 1.5; stroke-linejoin: round; } .interval { stroke: var(--c); } \
     .marker { fill: var(--c); stroke: #fffefb; stroke-width: 0.8; }";
 
-/// A chart for each kernel's scheduler and granularity, with its caption.
-fn charts(speeds: &[Speed]) -> Vec<(String, String)> {
-    let panels: Vec<Panel> = Granularity::ALL
-        .map(Granularity::name)
+/// A chart for each kernel, with its caption.
+fn charts(conclusions: &Conclusions) -> Vec<(String, String)> {
+    let panels: Vec<Panel> = SCHEDULERS
         .into_iter()
-        .flat_map(|grain| SCHEDULERS.map(|scheduler| panel(speeds, scheduler, grain)))
-        .filter(|panel| !panel.lines.is_empty())
+        .map(|scheduler| panel(conclusions, scheduler.name()))
+        .filter(|panel| panel.lines.iter().any(|line| !line.points.is_empty()))
         .collect();
-    let against = "the threads for each CPU";
-    let axes = Axes { id: "today", x_label: "threads for each CPU", against, scale: Scale::Ratio };
-    let title = |panel: &Panel| format!("Speed-up over {BASELINE}: {}", panel.name);
-    let charts = axes.charts(&panels, title, |load| load.to_string());
+    let against = "the cells, the worst first, in percent";
+    let id = match conclusions.grid {
+        Grid::First => "first",
+        Grid::HeldOut => "held-out",
+    };
+    let axes = Axes { id, x_label: "cells, the worst first (%)", against, scale: Scale::Ratio };
+    let title = |panel: &Panel| format!("Speed over that of the best fixed rule: {}", panel.name);
+    // Only round numbers have labels.
+    let in_words = |share: f64| if share % 25.0 == 0.0 { share.to_string() } else { String::new() };
+    let charts = axes.charts(&panels, title, in_words);
     panels.into_iter().map(|panel| panel.name).zip(charts).collect()
 }
 
-/// For each rule, the geometric mean of its speed-ups over machines and mixes at each load.
-fn panel(speeds: &[Speed], scheduler: &str, grain: &str) -> Panel {
-    let here = |speed: &&Speed| speed.place.scheduler == scheduler && speed.place.grain == grain;
-    let line = |rule: &str| {
-        // By the load in thousandths, which are whole numbers.
-        let mut loads: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for speed in speeds.iter().filter(here).filter(|speed| speed.waiting == rule) {
-            loads.entry((speed.load * 1000.0).round() as u64).or_default().push(speed.speed_up.mean.ln());
-        }
-        let point = |(load, logs): (u64, Vec<f64>)| {
-            let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-            Point { load: load as f64 / 1000.0, value: Estimate { mean, interval: None, samples: 1 } }
+/// For each rule, its ratios in ascending order.
+fn panel(conclusions: &Conclusions, scheduler: &str) -> Panel {
+    let here = || conclusions.cells.iter().filter(|cell| cell.cell.scheduler.name() == scheduler);
+    let line = |rule: &String| {
+        let mut ratios: Vec<f64> = here().filter_map(|cell| cell.ratio(rule)).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let point = |share: usize| {
+            let mean = ratios[share * (ratios.len() - 1) / (POINTS - 1)];
+            let load = 100.0 * share as f64 / (POINTS - 1) as f64;
+            Point { load, value: Estimate { mean, interval: None, samples: 1 } }
         };
-        DrawnLine { name: rule.to_owned(), points: loads.into_iter().map(point).collect() }
+        let points = if ratios.is_empty() { Vec::new() } else { evenly(POINTS, POINTS).map(point).collect() };
+        DrawnLine { name: rule.clone(), points }
     };
-    let lines = RULES.into_iter().filter(|rule| *rule != BASELINE).map(line);
-    let lines = lines.filter(|line| !line.points.is_empty()).collect();
-    Panel { name: format!("{scheduler}, {grain} grain"), lines }
+    Panel { name: scheduler.to_owned(), lines: conclusions.rules.iter().map(line).collect() }
 }
 
-/// All charts as one SVG file that stands alone, a row for each granularity.
-pub fn render(speeds: &[Speed]) -> String {
-    let charts = charts(speeds);
-    let across = SCHEDULERS.len();
+/// All charts of a grid as one SVG file that stands alone.
+pub fn render(conclusions: &Conclusions) -> String {
+    let charts = charts(conclusions);
+    let across = 2;
     let rows = charts.len().div_ceil(across);
     let (width, height) = (CELL.0 * across as f64, CELL.1 * rows as f64);
     let mut text = format!(
@@ -89,39 +92,78 @@ pub fn render(speeds: &[Speed]) -> String {
     text + "</svg>\n"
 }
 
-/// The page: the drawings, then the report of the experiment.
-pub fn page(conclusions: &Conclusions<'_>, manifest: &Manifest, histories: &[History]) -> String {
-    let charts: Vec<String> =
-        charts(&conclusions.speeds).iter().map(|(caption, chart)| figure(caption, chart)).collect();
-    let sentence = sentence(
-        "The speed-up of each rule over immediate blocking: the geometric mean over machines and mixes of jobs.",
-    );
-    let body = format!("<p>{sentence}</p>\n{}", grid(&charts));
+/// The page: for each grid, the drawings and the tables.
+pub fn html(report: &GridReport<'_>) -> String {
+    let incomplete = || format!("<p>{}</p>\n", incomplete(report.runs, report.planned_runs));
+    let mut body = if report.complete { String::new() } else { incomplete() };
+    for conclusions in &report.grids {
+        let charts: Vec<String> = charts(conclusions).iter().map(|(caption, chart)| figure(caption, chart)).collect();
+        body += &format!("<h3>{}</h3>\n{}{}", text::heading(conclusions), grid(&charts), tables(conclusions));
+    }
+    let lede = sentence(&report.paper.statement());
     let section = Section { id: "answer", title: "Whether to spin", body };
-    html::render(Some(section), conclusions.report, manifest, histories)
+    page(report.paper.name, &lede, &[section])
+}
+
+fn tables(conclusions: &Conclusions) -> String {
+    let summaries = &conclusions.summaries;
+    let ratio = |ratio: Option<f64>| ratio.map(|ratio| Cell::number(&format!("{ratio:.2}"), ratio)).unwrap_or_default();
+    let percent = |percent: f64| Cell::number(&format!("{percent:.0} %"), percent);
+    let summary = vec![
+        Column::words("rule", summaries.iter().map(|of| of.rule.clone())),
+        Column::words("scheduler", summaries.iter().map(|of| of.scheduler.clone())),
+        Column::numbers("cells", summaries.iter().map(|of| Some(of.cells as f64))),
+        Column::cells("within 10 %", summaries.iter().map(|of| percent(of.close_percent))),
+        Column::cells("geometric mean", summaries.iter().map(|of| ratio(Some(of.mean)))),
+        Column::cells("worst", summaries.iter().map(|of| ratio(Some(of.worst)))),
+        Column::cells("mean of several teams", summaries.iter().map(|of| ratio(of.teams_mean))),
+        Column::cells("mean of the slowest", summaries.iter().map(|of| ratio(of.worst_team_mean))),
+    ];
+    let judged: Vec<_> =
+        conclusions.cells.iter().flat_map(|cell| cell.rules.iter().map(move |rule| (cell, rule))).collect();
+    let cells = vec![
+        Column::numbers("cell", judged.iter().map(|(cell, _)| Some(f64::from(cell.cell.number)))),
+        Column::words("machine and jobs", judged.iter().map(|(cell, _)| cell.cell.to_string())),
+        Column::words("rule", judged.iter().map(|(_, rule)| rule.rule.clone())),
+        Column::words("best", judged.iter().map(|(_, rule)| rule.best.clone())),
+        Column::numbers("repetitions", judged.iter().map(|(_, rule)| Some(f64::from(rule.repeat)))),
+        Column::cells(
+            "ratio",
+            judged.iter().map(|(_, rule)| {
+                let speed = &rule.closeness.speed;
+                Cell::number(&words::ratio(speed), speed.mean)
+            }),
+        ),
+    ];
+    let [of_kernels, of_cells] = match conclusions.grid {
+        Grid::First => ["first-kernels", "first-cells"],
+        Grid::HeldOut => ["held-out-kernels", "held-out-cells"],
+    };
+    table::render(of_kernels, "How close rules come to the best fixed rule of each cell", summary)
+        + &table::render(of_cells, "All cells", cells)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::conclusions::Place;
     use super::*;
+    use crate::Paper;
+    use crate::today::judgement::tests::{clear, plan};
 
     #[test]
-    fn each_kernel_and_granularity_has_a_chart_of_means_over_machines() {
-        let speed = |cpus: u32, mean: f64| Speed {
-            place: Place { scheduler: "cfs".into(), mix: "single".into(), grain: "fine".into(), cpus },
-            load: 1.25,
-            waiting: "2cs+".into(),
-            speed_up: Estimate { mean, interval: None, samples: 3 },
-        };
-        let speeds = [speed(8, 2.0), speed(32, 0.5)];
-        let value = Estimate { mean: 1.0, interval: None, samples: 1 };
-        let line = DrawnLine { name: "2cs+".into(), points: vec![Point { load: 1.25, value }] };
-        assert_eq!(panel(&speeds, "cfs", "fine").lines, [line]);
-        let text = render(&speeds);
+    fn the_drawing_has_a_chart_of_each_kernel_with_cells_and_the_page_is_well_formed() {
+        let plan = plan();
+        let conclusions = Conclusions::new(Grid::First, &plan, &clear(&plan.cells[0]));
+        let text = render(&conclusions);
         let document = roxmltree::Document::parse(&text).unwrap();
         let captions = document.descendants().filter(|node| node.attribute("class") == Some("caption"));
-        assert_eq!(captions.filter_map(|node| node.text()).collect::<Vec<_>>(), ["cfs, fine grain"]);
-        assert!(document.descendants().any(|node| node.attribute("class") == Some("marker")), "{text}");
+        let scheduler = plan.cells[0].scheduler.name();
+        assert_eq!(captions.filter_map(|node| node.text()).collect::<Vec<_>>(), [scheduler]);
+        let paper = Paper::named("barrier/today").unwrap();
+        let report = GridReport { paper, complete: false, runs: 18, planned_runs: 20, grids: vec![conclusions] };
+        let page = html(&report);
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+        roxmltree::Document::parse_with_options(&page, options).unwrap();
+        assert!(page.contains("18 of 20 runs"), "{page}");
+        assert!(text::render(&report).contains("always-block"));
     }
 }

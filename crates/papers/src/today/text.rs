@@ -2,80 +2,130 @@
 
 use std::fmt::Write;
 
-use scenario::Granularity;
-
-use super::conclusions::{AdviceBound, BestRules, Conclusions};
-use super::grid::{ADVISED, CPUS, Mix, SCHEDULERS};
-use crate::Paper;
+use super::conclusions::{BestShare, BistableRule, COPY, Conclusions, GridReport, Judged, Summary};
+use super::grid::SCHEDULERS;
+use super::runs::FIXED;
+use super::speed_ups::SpeedUps;
 use crate::text::{Column, indented, table, wrapped};
 use measure::results::incomplete;
 use report::table::Table;
 
-/// All conclusions.
-pub fn render(paper: &Paper, conclusions: &Conclusions<'_>) -> String {
-    let report = conclusions.report;
-    let mut text = wrapped(&report.title) + "\n" + &wrapped(&paper.statement());
-    // Writing to a string does not fail.
-    let _ =
-        writeln!(text, "{} runs of {} arms.", report.runs.len(), report.planned_runs / u64::from(report.repeat.max(1)));
+/// All conclusions, a part for each grid.
+pub fn render(report: &GridReport<'_>) -> String {
+    let mut text = wrapped(&report.paper.statement());
     if !report.complete {
-        let _ = writeln!(text, "{}", incomplete(report.runs.len(), report.planned_runs));
+        text += &format!("{}\n", incomplete(report.runs, report.planned_runs));
     }
-    let _ = write!(
-        text,
-        "\nThe last load (threads for each CPU) at which {ADVISED} is faster than immediate blocking, and the first at which it\n\
-         is slower (\"-\" if there is none)\n"
-    );
-    for mix in Mix::ALL.map(Mix::name) {
-        let _ = write!(text, " {mix}\n{}", indented(&bounds(conclusions, mix)));
-    }
-    let _ = write!(
-        text,
-        "\nThe speed-up of each rule over immediate blocking, on average over machines and mixes\n{}",
-        best(conclusions)
-    );
-    if let Some(width) = conclusions.width {
-        let _ = writeln!(
-            text,
-            "\nHalf the 95 % interval of a speed-up is {:.1} % of it in the median and {:.1} % or less in nine of ten.",
-            width.median_percent, width.ninety_percent
-        );
-    }
+    text += &format!("{} runs.\n", report.runs);
+    report.grids.iter().for_each(|grid| of_grid(&mut text, grid));
     text
 }
 
-fn bounds(conclusions: &Conclusions<'_>, mix: &str) -> Table {
-    let of_mix: Vec<&AdviceBound> = conclusions.bounds.iter().filter(|bound| bound.place.mix == mix).collect();
-    let cpus: Vec<u32> = CPUS.into_iter().filter(|cpus| of_mix.iter().any(|bound| bound.place.cpus == *cpus)).collect();
-    let header =
-        ["scheduler".to_owned(), "grain".to_owned()].into_iter().chain(cpus.iter().map(|cpus| format!("{cpus} CPUs")));
-    let mut table = Table::new(header, 2);
-    for scheduler in SCHEDULERS {
-        for grain in Granularity::ALL.map(Granularity::name) {
-            let is_here = |bound: &AdviceBound| bound.place.scheduler == scheduler && bound.place.grain == grain;
-            if !of_mix.iter().any(|bound| is_here(bound)) {
-                continue;
-            }
-            let cell = |cpus: &u32| {
-                let bound = of_mix.iter().find(|bound| is_here(bound) && bound.place.cpus == *cpus)?;
-                let load = |load: Option<f64>| load.map_or("-".to_owned(), |load| format!("{load}"));
-                Some(format!("{}, {}", load(bound.last_winning), load(bound.first_losing)))
-            };
-            table.row([Some(scheduler.to_owned()), Some(grain.to_owned())].into_iter().chain(cpus.iter().map(cell)));
-        }
-    }
-    table
+/// The heading of the conclusions from a grid.
+pub(super) fn heading(conclusions: &Conclusions) -> String {
+    let (grid, cells) = (conclusions.grid.name(), conclusions.cells.len());
+    format!("The {grid} grid, {cells} cells: the speed of a rule over that of the best fixed rule of each cell")
 }
 
-fn best(conclusions: &Conclusions<'_>) -> String {
+fn of_grid(text: &mut String, conclusions: &Conclusions) {
+    // Writing to a string does not fail.
+    let _ = write!(text, "\n{}\n{}", heading(conclusions), summaries(&conclusions.summaries));
+    if conclusions.incomplete > 0 {
+        let _ = writeln!(text, "  {} cells lack runs.", conclusions.incomplete);
+    }
+    if conclusions.cells.is_empty() {
+        return;
+    }
+    let _ =
+        write!(text, "\nThe share of cells in which a fixed rule is the best, in percent\n{}", best(&conclusions.best));
+    let _ = write!(
+        text,
+        "\nThe speed-up of each rule over immediate blocking, on average over machines and companies\n{}",
+        speed_ups(&conclusions.speed_ups)
+    );
+    let mut rules: Vec<&str> = conclusions.summaries.iter().map(|summary| summary.rule.as_str()).collect();
+    rules.dedup();
+    for rule in rules.into_iter().filter(|rule| *rule != COPY) {
+        let worst = conclusions.worst(rule);
+        if worst.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "\nThe cells in which {rule} is furthest from the best (--cell N runs one alone)");
+        let mut table = Table::new(["cell", "ratio", "95 % interval", "best"], 1);
+        for (cell, judged) in worst {
+            let speed = judged.closeness.speed;
+            table.row([
+                Some(format!("{}: {}", cell.cell.number, cell.cell)),
+                Some(format!("{:.2}", speed.mean)),
+                speed.interval.map(|(low, high)| format!("{low:.2} to {high:.2}")),
+                Some(judged.best.clone()),
+            ]);
+        }
+        *text += &indented(&table);
+    }
+    *text += &bistable(&conclusions.cells);
+}
+
+fn summaries(summaries: &[Summary]) -> String {
+    let ratio = |ratio: f64| Some(format!("{ratio:.2}"));
+    let columns: [Column<'_, Summary>; 8] = [
+        ("rule", &|of| Some(of.rule.clone())),
+        ("scheduler", &|of| Some(of.scheduler.clone())),
+        ("cells", &|of| Some(of.cells.to_string())),
+        ("within 10 %", &|of| Some(format!("{:.0} %", of.close_percent))),
+        ("mean", &|of| ratio(of.mean)),
+        ("worst", &|of| ratio(of.worst)),
+        ("several teams", &|of| of.teams_mean.and_then(ratio)),
+        ("slowest team", &|of| of.worst_team_mean.and_then(ratio)),
+    ];
+    table(summaries, 2, columns)
+}
+
+fn speed_ups(speed_ups: &[SpeedUps]) -> String {
     let rules = |rules: &[(String, f64)]| {
         rules.iter().map(|(rule, speed)| format!("{rule} {speed:.2}")).collect::<Vec<_>>().join(", ")
     };
-    let columns: [Column<'_, BestRules>; 4] = [
+    let columns: [Column<'_, SpeedUps>; 4] = [
         ("scheduler", &|of| Some(of.scheduler.clone())),
-        ("grain", &|of| Some(of.grain.clone())),
+        ("grain", &|of| Some(of.grain.to_owned())),
         ("load", &|of| Some(of.loads.to_owned())),
         ("rules, the best first", &|of| Some(rules(&of.rules))),
     ];
-    table(&conclusions.best, 4, columns)
+    table(speed_ups, 4, columns)
+}
+
+fn best(best: &[BestShare]) -> String {
+    let header = ["scheduler".to_owned()].into_iter().chain(FIXED.iter().map(ToString::to_string));
+    let mut table = Table::new(header, 1);
+    for scheduler in SCHEDULERS {
+        let here = best.iter().filter(|share| share.scheduler == scheduler.name());
+        let cells = here.map(|share| Some(format!("{:.0}", share.percent)));
+        table.row([Some(scheduler.name().to_owned())].into_iter().chain(cells));
+    }
+    indented(&table)
+}
+
+fn bistable(cells: &[Judged]) -> String {
+    let mut table = Table::new(["cell", "rule", "share", "fast", "slow"], 2);
+    let mut count = 0;
+    for cell in cells {
+        for BistableRule { rule, states } in &cell.bistable {
+            count += 1;
+            let time = |seconds: f64| Some(report::words::time(seconds * 1e9));
+            table.row([
+                Some(cell.cell.number.to_string()),
+                Some(rule.clone()),
+                Some(format!("{:.0} %", 100.0 * states.fast_share)),
+                time(states.fast_seconds),
+                time(states.slow_seconds),
+            ]);
+        }
+    }
+    if count == 0 {
+        return String::new();
+    }
+    format!(
+        "\nBistable: the share of runs in the faster of two states, and the mean times of both\n{}",
+        indented(&table)
+    )
 }

@@ -7,7 +7,7 @@ use policy::waiting::WaitingRule;
 use policy::wakeup::Scheme;
 use proptest::prelude::*;
 use proptest::sample::select;
-use rowlock_sim::{Error, run};
+use rowlock_sim::{Error, Limit, run, run_until};
 use scenario::draw::Stream;
 use scenario::message::Pattern;
 use scenario::{
@@ -42,6 +42,29 @@ fn two_threads_alone_that_spin_long_enough_never_switch() {
     assert_eq!(outcome.jobs[0].completion_ns, Some(us(6 + 10_000)));
     assert_eq!(outcome.jobs[0].ssr_percent, Some(100.0));
     assert_eq!(outcome.jobs[0].voluntary_switches, Some(0));
+}
+
+#[test]
+fn a_run_that_is_cut_off_has_the_rounds_so_far_and_no_completion_time() {
+    let jobs = || setting(vec![barrier("crew", 2, us(10), 1_000, "2cs+")]);
+    let until = |limit: Limit| {
+        let (outcome, end) = run_until(&rr(2), &jobs(), 1, limit).unwrap();
+        (
+            outcome.jobs[0].rounds.unwrap(),
+            outcome.jobs[0].completion_ns,
+            end.as_nanos(),
+            outcome.machine.events.unwrap(),
+        )
+    };
+    // As above: 6 us and then 10 us for each round.
+    let at = |n: u64| policy::Instant::from_nanos(n);
+    let (rounds, completion, end, _) = until(Limit { at: at(500_500), ..Limit::NONE });
+    assert_eq!((rounds, completion, end), (49, None, 500_500));
+    assert_eq!(until(Limit { at: at(10_006_000), ..Limit::NONE }).1, Some(us(10_006)));
+    let (rounds, completion, _, events) = until(Limit { events: 100, ..Limit::NONE });
+    assert_eq!((completion, events), (None, 100));
+    assert!((10..100).contains(&rounds), "{rounds}");
+    assert_eq!(until(Limit::NONE).1, run(&rr(2), &jobs(), 1).unwrap().jobs[0].completion_ns);
 }
 
 #[test]

@@ -297,7 +297,8 @@ fn statistics_add_up_for_every_rule() {
         (0..3).for_each(|_| assert_eq!(event.wait_timeout(Duration::from_micros(20)), Err(TimedOut)));
         let Statistics { waits, spins, successful_spins, yields, blocks, .. } = event.statistics();
         assert_eq!((waits, successful_spins), (3, 0), "{}", entry.form);
-        assert!(spins + yields + blocks >= 3, "{}", entry.form);
+        // The deadline may pass during a check, which is none of them.
+        assert!(spins + yields + blocks >= 3 || entry.example == WaitingRule::OwnerRunning, "{}", entry.form);
         match entry.example {
             WaitingRule::AlwaysBlock => assert_eq!((spins, yields), (0, 0)),
             WaitingRule::AlwaysSpin => assert_eq!((spins, yields, blocks), (3, 0, 0)),
