@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use policy::waiting::{Missing, Waiter};
+use policy::waiting::{Missing, Running, Waiter};
 use wait::external::{Awaited, ExternalObject, LIVENESS_INTERVAL, UnknownThread};
 use wait::{Counters, Statistics, Waiting};
 
@@ -286,6 +286,11 @@ impl<O: Operation> Awaited for OperationWait<'_, O> {
     /// The awaited rank may itself wait for another one, so the one that can go on is unknown.
     fn missing(&mut self) -> &[Missing] {
         if self.is_crowded { self.missing.assume_here() } else { &[] }
+    }
+
+    /// In a crowd the one that can go on may well wait for this CPU.
+    fn running(&mut self) -> Running {
+        if self.is_crowded { Running::NotAll } else { Running::Unknown }
     }
 }
 

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use counters::{Reason, WaitKind};
 use policy::Instant;
-use policy::waiting::{Missing, Waiter, WaitingRule};
+use policy::waiting::{Missing, Running, Waiter, WaitingRule};
 use wait::external::{Awaited, ExternalObject, UnknownThread};
 use wait::{Counters, Waiting, turn};
 
@@ -195,6 +195,10 @@ impl<F: FnMut() -> bool> Awaited for MpiEvent<F> {
     /// for this CPU.
     fn missing(&mut self) -> &[Missing] {
         self.missing.assume_here()
+    }
+
+    fn running(&mut self) -> Running {
+        Running::NotAll
     }
 }
 

@@ -127,6 +127,9 @@ impl Steps {
                 Activity::Executed(Observation::Woken)
             }
             Decision::Move(_) => Activity::Executed(Observation::Moved),
+            Decision::CheckRunning if ranks.are_oversubscribed() => {
+                Activity::Executed(Observation::Checked(Running::NotAll))
+            }
             Decision::CheckRunning => Activity::Executed(Observation::Checked(Running::Unknown)),
         };
     }

@@ -14,6 +14,7 @@ mod event;
 mod fibers;
 mod headway;
 mod idling;
+mod job;
 mod jobs;
 mod lock;
 mod messages;

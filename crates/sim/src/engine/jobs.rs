@@ -9,7 +9,7 @@ use policy::Span;
 use scenario::result::JobOutcome;
 use scenario::{JobKind, Setting};
 
-use super::workload::Job;
+use super::job::Job;
 
 /// The jobs, by their numbers. Those that are there are indexed; no other has an event.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@ use policy::waiting::Observation;
 use policy::{CpuId, ThreadId};
 
 use super::Engine;
+use super::job::Task;
 use super::observer::Observer;
 use super::scheduler::Scheduler;
 use super::threads::Activity;
-use super::workload::Task;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// A thread of a lock job has ended a computation. It releases the lock if it has it, and wants

@@ -30,11 +30,11 @@ use policy::{CpuId, Span, ThreadId};
 use super::Engine;
 use super::device::TimedEvent;
 use super::event::Event;
+use super::job::Task;
 use super::observer::{Observer, ThreadPhase};
 use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::{Activity, Place};
 use super::winner::Key;
-use super::workload::Task;
 use crate::Error;
 use crate::workloads::pipeline::{Pipeline, Request};
 

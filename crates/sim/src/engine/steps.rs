@@ -7,10 +7,10 @@ use policy::{CpuId, Instant, JobId, Span, ThreadId};
 
 use super::Engine;
 use super::device::TimedEvent;
+use super::job::Task;
 use super::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
 use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::{Activity, ENDLESS, Place};
-use super::workload::Task;
 
 /// The time that a check takes: two readings of the CPU clock of a thread on the host.
 const CHECK: Span = Span::from_nanos(600);

@@ -66,7 +66,7 @@ impl Activity {
     pub(crate) fn use_of_cpu(self) -> CpuUse {
         match self {
             Activity::Compute { .. } => CpuUse::Work,
-            Activity::Spin { .. } => CpuUse::Spin,
+            Activity::Spin { .. } | Activity::CheckRunning { .. } => CpuUse::Spin,
             _ => CpuUse::Switch,
         }
     }
