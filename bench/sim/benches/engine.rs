@@ -8,9 +8,9 @@
 //! measured, which a busy machine affects much less than wall-clock time. Quote the median of
 //! several runs.
 //!
-//! `cpu`: 32 CPUs and 200 threads; the cost of an event with increasing numbers of threads, and with
-//! increasing numbers of CPUs with six threads each; and the peak memory per thread according to the
-//! allocator, including threads at a barrier.
+//! `cpu`: 32 CPUs and 200 threads; the cost of an event with increasing numbers of threads, and
+//! with increasing numbers of CPUs with six threads each; and the peak memory per thread according
+//! to the allocator, including threads at a barrier.
 //!
 //! `barrier`: jobs at barriers on 256 CPUs with 1.5 and 2 threads each, as one team and as teams of
 //! 16. The goal with the adaptive rule is 4 million events a second for `linux-2.4`, and 6 million

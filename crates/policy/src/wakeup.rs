@@ -156,8 +156,8 @@ impl Cpus {
         self.cpus[number].last_space = Some(space);
     }
 
-    /// Whether a thread could gain enough on a CPU that is not idle and on which it did not run last.
-    /// `false` is always right.
+    /// Whether a thread could gain enough on a CPU that is not idle and on which it did not run
+    /// last. `false` is always right.
     fn can_gain_elsewhere(&mut self, weights: &Weights, now: Instant, counter: Span) -> bool {
         let can_gain = |cpus: &Cpus| {
             let least = cpus.earliest_spent.since(now).min(cpus.lowest_counter);
@@ -550,7 +550,8 @@ mod tests {
     }
 
     proptest! {
-        /// Facts that are kept from change to change lead to the same marks as looking at every CPU.
+        /// Facts that are kept from change to change lead to the same marks as looking at every
+        /// CPU.
         #[test]
         fn facts_about_the_cpus_that_are_kept_change_no_mark(
             changes in prop::collection::vec((0_usize..6, 0_u64..4, 0_u64..400, 0_u64..400, 0_u32..7), 1..60),

@@ -1,7 +1,7 @@
 //! `rowlock prun` on a machine that has only version 2 of control groups: a guest.
 //!
-//! The script `guest/cases.sh` runs `guest/case.sh` as several users in several groups, and says which
-//! of these cases have passed.
+//! The script `guest/cases.sh` runs `guest/case.sh` as several users in several groups, and says
+//! which of these cases have passed.
 
 use std::path::Path;
 

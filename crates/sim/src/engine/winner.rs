@@ -41,9 +41,9 @@ impl<K: Key> WinnerTree<K> {
         tree
     }
 
-    /// Gives a slot a new key. The winner so far is carried up, so that the keys of its rivals can be
-    /// read ahead of the comparisons. Which of two wins is a coin toss, at which a branch would often
-    /// be mispredicted.
+    /// Gives a slot a new key. The winner so far is carried up, so that the keys of its rivals can
+    /// be read ahead of the comparisons. Which of two wins is a coin toss, at which a branch would
+    /// often be mispredicted.
     #[inline]
     pub(crate) fn set(&mut self, slot: usize, key: K) {
         self.keys[slot] = key;

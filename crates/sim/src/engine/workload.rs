@@ -341,8 +341,8 @@ impl<'a> Workload<'a> {
         missing > 0 && missing <= completed
     }
 
-    /// Lists the threads for which a thread waits in [`Job::missing`]: those that are missing at its
-    /// barrier, or those of which it has no message.
+    /// Lists the threads for which a thread waits in [`Job::missing`]: those that are missing at
+    /// its barrier, or those of which it has no message.
     pub(crate) fn list_missing(&mut self, thread: ThreadId) {
         let (job, number) = self.job_and_number(thread);
         let job = &mut self.jobs[job];

@@ -30,10 +30,10 @@
 //!   first 32 threads of a queue. A kick goes to the first idle CPU that would take a thread.
 //! * **Balancing between busy CPUs** (`sched_balance_rq`): a CPU balances at a tick, every 16 ms
 //!   times the number of CPUs, less one tick, and half as often after it has found nothing to do.
-//!   Of the CPUs on which a thread waits, it takes load from the one whose queue weighs most if that
-//!   has over 17 % more load than itself, or if no thread waits on itself. It takes as much as it
-//!   can without moving either of the two past the average of all CPUs. Threads with too much load
-//!   for that, ahead of their queue, or hot are left. After one failure, loads count half and
+//!   Of the CPUs on which a thread waits, it takes load from the one whose queue weighs most if
+//!   that has over 17 % more load than itself, or if no thread waits on itself. It takes as much as
+//!   it can without moving either of the two past the average of all CPUs. Threads with too much
+//!   load for that, ahead of their queue, or hot are left. After one failure, loads count half and
 //!   threads may be ahead; after two, loads count a quarter and threads may be hot.
 //! * **Load** (PELT) is an average of the recent past (`kernels/load.rs`).
 //! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
@@ -68,14 +68,15 @@
 //! Deviations: groups are flat, while the kernel has a queue of queues. A group's weight is divided
 //! among its threads on all CPUs, as the kernel divides it among CPUs by load and then among the
 //! threads there. But eligibility and deadlines are those of threads and not of groups, and a
-//! thread's share is updated when it joins a queue, is picked or ticks. There are no buddies,
-//! and there is one scheduling domain without SMT. A CPU that runs a thread has no capacity left,
-//! however little that thread runs (`group_has_capacity`). Idle balancing is tried however short the
-//! CPU's idle times are. It takes one thread, and never a hot one. No running thread is migrated
-//! (active balancing), and no delayed one. A thread that is being switched away from is not counted
-//! in its queue until its switch is over, but it counts in loads. Virtual times are updated each
-//! time they are read, and rounded down to whole nanoseconds. The switch to a thread, including
-//! waking its CPU, counts as its running time. A tick that falls into a switch is skipped.
+//! thread's share is updated when it joins a queue, is picked or ticks. There are no buddies, and
+//! there is one scheduling domain without SMT. A CPU that runs a thread has no capacity left,
+//! however little that thread runs (`group_has_capacity`). Idle balancing is tried however short
+//! the CPU's idle times are. It takes one thread, and never a hot one. No running thread is
+//! migrated (active balancing), and no delayed one. A thread that is being switched away from is
+//! not counted in its queue until its switch is over, but it counts in loads. Virtual times are
+//! updated each time they are read, and rounded down to whole nanoseconds. The switch to a thread,
+//! including waking its CPU, counts as its running time. A tick that falls into a switch is
+//! skipped.
 //!
 //! **Performance.** Waiting threads are in a tree by deadline that knows the least virtual time in
 //! each part of it. CPUs are found by bits and tournaments. An event costs the logarithm of the

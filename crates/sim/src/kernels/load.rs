@@ -2,17 +2,17 @@
 //!
 //! Source: `kernel/sched/pelt.c` of Linux 5.15 and 6.18 (functions named below).
 //!
-//! * **Average** (`___update_load_sum`): time is divided into periods of 2^20 ns. At the end of each
-//!   the average becomes the part `y` of itself, and the part `1 - y` of the mean of the period.
-//!   `y` is 0xfa83b2da / 2^32, so that what was 32 periods ago counts half
+//! * **Average** (`___update_load_sum`): time is divided into periods of 2^20 ns. At the end of
+//!   each the average becomes the part `y` of itself, and the part `1 - y` of the mean of the
+//!   period. `y` is 0xfa83b2da / 2^32, so that what was 32 periods ago counts half
 //!   (`runnable_avg_yN_inv`).
 //! * **Thread** (`__update_load_avg_se`): the average of the time in which it is in a queue, on its
 //!   CPU, or on the way between them, times its weight. New threads have always been so
 //!   (`init_entity_runnable_average`).
-//! * **CPU** (`__update_load_avg_cfs_rq`): the average of the weight of those threads. A thread that
-//!   goes to another CPU takes its load along (`detach_entity_load_avg`, `attach_entity_load_avg`).
-//!   That of a thread that sleeps stays and decays. A thread that ends or is stopped takes its load
-//!   along.
+//! * **CPU** (`__update_load_avg_cfs_rq`): the average of the weight of those threads. A thread
+//!   that goes to another CPU takes its load along (`detach_entity_load_avg`,
+//!   `attach_entity_load_avg`). That of a thread that sleeps stays and decays. A thread that ends
+//!   or is stopped takes its load along.
 //!
 //! Deviations: averages are those of the periods that are over, and the kernel counts the present
 //! one. They are rounded down to parts of 2^20 at the end of each period, and loads to the nearest
@@ -230,8 +230,8 @@ impl Loads {
         rounded(part.load().0)
     }
 
-    /// Whether a thread that sleeps is attracted by another CPU `here`: whether that would have less
-    /// load with it than `there`, its own CPU, has without it, by 8 % (`wake_affine_weight`).
+    /// Whether a thread that sleeps is attracted by another CPU `here`: whether that would have
+    /// less load with it than `there`, its own CPU, has without it, by 8 % (`wake_affine_weight`).
     pub(crate) fn attracts(&self, thread: ThreadId, here: CpuId, there: CpuId, now: Instant) -> bool {
         let own = self.of_thread(thread, now);
         let included = if self.threads[thread.index()].cpu() == Some(there) { own } else { 0 };

@@ -1,17 +1,17 @@
 //! The CPU for a woken thread, as the fair schedulers of Linux choose it.
 //!
-//! Source: `kernel/sched/fair.c` of Linux 6.18 (functions named below). These functions are the same
-//! in 5.15 if all CPUs share a cache.
+//! Source: `kernel/sched/fair.c` of Linux 6.18 (functions named below). These functions are the
+//! same in 5.15 if all CPUs share a cache.
 //!
 //! * **Attraction** (`select_task_rq_fair`, `wake_affine`): the thread goes to its own CPU, or is
-//!   attracted to that of its waker. It is attracted if its own CPU is not idle (`wake_affine_idle`)
-//!   and the waker's would have less load with it than its own has without it, by 8 %
-//!   (`wake_affine_weight`), if it may run there.
+//!   attracted to that of its waker. It is attracted if its own CPU is not idle
+//!   (`wake_affine_idle`) and the waker's would have less load with it than its own has without it,
+//!   by 8 % (`wake_affine_weight`), if it may run there.
 //! * **Wide wakeups** (`wake_wide`, `record_wakee`): a thread is not attracted if one of the two,
-//!   as a waker, often changes whom it wakes, and the other does, too. Every thread counts how often
-//!   it wakes another thread than before (`wakee_flips`). The count is halved when the thread wakes
-//!   one and that has not happened for more than a second. A wakeup is wide if the lower count is
-//!   at least the number of CPUs, and the higher one as many times that.
+//!   as a waker, often changes whom it wakes, and the other does, too. Every thread counts how
+//!   often it wakes another thread than before (`wakee_flips`). The count is halved when the thread
+//!   wakes one and that has not happened for more than a second. A wakeup is wide if the lower
+//!   count is at least the number of CPUs, and the higher one as many times that.
 //! * **Idle CPUs** (`select_idle_sibling`): the thread goes to the first of these that is idle: the
 //!   chosen CPU, its own, the one that was its own at the last such search (`recent_used_cpu`), and
 //!   the next ones after the chosen one (`select_idle_cpu`). If none is, it goes to the chosen one.

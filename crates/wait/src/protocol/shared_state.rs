@@ -57,7 +57,8 @@ pub(crate) struct PartySlot {
     /// The process of the party. Always free if all parties belong to one process.
     pub(crate) process: ProcessSlot,
     pub(crate) last_arrival: LastArrival,
-    /// The number of the thread's [CPU clock](sync::own_clock) at its last arrival. Zero if unknown.
+    /// The number of the thread's [CPU clock](sync::own_clock) at its last arrival. Zero if
+    /// unknown.
     clock: AtomicU32,
     pub(crate) counters: Counters,
 }

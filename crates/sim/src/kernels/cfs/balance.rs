@@ -12,8 +12,8 @@
 //!   those that may run here, are cold, and whose load is not more than what is left to take. A
 //!   thread is hot if it ran there within the migration cost, or if it is a buddy and there are
 //!   threads here. Each failed balancing halves the loads for this comparison, and after two of
-//!   them hot threads are taken too. If no thread of the other queue may run here, the next heaviest
-//!   CPU is tried.
+//!   them hot threads are taken too. If no thread of the other queue may run here, the next
+//!   heaviest CPU is tried.
 //! * **When, without work** (`newidle_balance`): whenever the CPU runs out of threads, unless it is
 //!   idle for less than the migration cost on average.
 //! * **When, with work** (`rebalance_domains`): at a tick, every 4 ticks times the number of CPUs,

@@ -1,5 +1,5 @@
-//! Loads by the rules at the head of `sim::kernels::load`: averages that are carried forward step by
-//! step.
+//! Loads by the rules at the head of `sim::kernels::load`: averages that are carried forward step
+//! by step.
 
 use crate::reference::world::{Cpu, Thread};
 
