@@ -112,12 +112,12 @@ fn may_wait(here: &CurrentWorker) -> bool {
 }
 
 /// The error of the calling thread's last call of the C library.
-fn last_error() -> c_int {
+pub(crate) fn last_error() -> c_int {
     // SAFETY: it is the calling thread's own.
     unsafe { *libc::__errno_location() }
 }
 
-fn set_last_error(error: c_int) {
+pub(crate) fn set_last_error(error: c_int) {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = error };
 }

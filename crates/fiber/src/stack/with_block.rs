@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sys::reservation::{Guard, Reservation, page_size};
 use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
@@ -18,7 +18,6 @@ use super::{Stack, smallest};
 use crate::control_block::ControlBlock;
 use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::{FiberThread, Here};
-use crate::sync::lock_by_polling;
 
 /// How many stacks of a size a worker keeps.
 const AT_HAND: usize = 64;
@@ -36,10 +35,15 @@ static ALL: Mutex<BTreeMap<u32, Class>> = Mutex::new(BTreeMap::new());
 // SAFETY: any thread may use stacks that no worker has.
 unsafe impl Send for Class {}
 
-/// A fiber may be making way for a new one, and `errno` is its own. A wait in the kernel could set
-/// it, by way of the C library.
 fn all() -> MutexGuard<'static, BTreeMap<u32, Class>> {
-    lock_by_polling(&ALL)
+    // A fiber may be making way for a new one, and `errno` is its own. A wait for the mutex may set
+    // it.
+    #[cfg(interposed)]
+    let error = crate::interposed::last_error();
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    #[cfg(interposed)]
+    crate::interposed::set_last_error(error);
+    all
 }
 
 /// The stacks with blocks that a worker keeps.
