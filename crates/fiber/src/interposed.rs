@@ -64,6 +64,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use sys::tick::SignalMask;
 
 use crate::current_worker::CurrentWorker;
+use crate::errno::{last_error, set_last_error};
 use crate::fiber_thread;
 
 /// Whether the workers exist: in memory that the kernel clears in the child of a fork.
@@ -109,17 +110,6 @@ fn may_wait(here: &CurrentWorker) -> bool {
         && do_workers_exist()
         && (me.stack.get().is_some() && !signals::are_used()
             || here.preemption.mask.get().is_none_or(|mask| mask == SignalMask::of_this_thread()))
-}
-
-/// The error of the calling thread's last call of the C library.
-pub(crate) fn last_error() -> c_int {
-    // SAFETY: it is the calling thread's own.
-    unsafe { *libc::__errno_location() }
-}
-
-pub(crate) fn set_last_error(error: c_int) {
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = error };
 }
 
 /// The outcome of a call of the C library.

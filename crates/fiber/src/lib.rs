@@ -20,6 +20,8 @@ mod deadlock;
 mod debug;
 #[allow(unsafe_code)] // It sends a fiber to the thread that wakes it.
 mod ending;
+#[allow(unsafe_code)] // It reads and writes the error of the C library.
+mod errno;
 mod error;
 mod event;
 mod explore;

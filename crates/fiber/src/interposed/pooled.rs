@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use sys::futex::{self as kernel, Scope};
 
 use super::settings::change;
-use super::{Outcome, futex, in_fiber, interposed, last_error, outcome_of, set_last_error};
+use super::{Outcome, futex, in_fiber, interposed, outcome_of};
+use crate::errno::{last_error, set_last_error};
 use crate::fiber_thread;
 use crate::pool;
 

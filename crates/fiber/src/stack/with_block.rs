@@ -16,6 +16,7 @@ use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
 use super::class::Class;
 use super::{Stack, smallest};
 use crate::control_block::ControlBlock;
+use crate::errno::{last_error, set_last_error};
 use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::{FiberThread, Here};
 
@@ -38,11 +39,9 @@ unsafe impl Send for Class {}
 fn all() -> MutexGuard<'static, BTreeMap<u32, Class>> {
     // A fiber may be making way for a new one, and `errno` is its own. A wait for the mutex may set
     // it.
-    #[cfg(interposed)]
-    let error = crate::interposed::last_error();
+    let error = last_error();
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    #[cfg(interposed)]
-    crate::interposed::set_last_error(error);
+    set_last_error(error);
     all
 }
 
