@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use policy::Span;
 use policy::record::RecordedStep;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -38,8 +39,12 @@ pub(crate) struct Job {
     pub(crate) event_logs: Vec<EventLog>,
     /// Its outcome, once it has finished.
     pub(crate) outcome: Option<JobOutcome>,
+    /// How long it had run when it was cut off, if it was.
+    pub(crate) cut_off: Option<Span>,
     /// Whether it runs until it is told to stop.
     pub(crate) endless: bool,
+    /// Whether it says what it has done when it is cut off.
+    counts_rounds: bool,
     /// When it starts, relative to the beginning of the run.
     pub(crate) arrival: Duration,
     /// Whether it has started.
@@ -119,7 +124,9 @@ impl Job {
             spins: Spins::default(),
             event_logs: Vec::new(),
             outcome: None,
+            cut_off: None,
             endless: kind.is_endless(),
+            counts_rounds: matches!(kind, JobKind::Barrier { .. }),
             arrival: Duration::ZERO,
             started: false,
             has_processes: match kind {
@@ -194,6 +201,10 @@ impl Job {
                 Reply::Spun(spins) => self.spins = spins,
                 Reply::EventLog(piece) => self.add_log_piece(piece),
                 Reply::Finished(outcome) => self.finish(*outcome)?,
+                Reply::CutOff(outcome, ran) => {
+                    self.cut_off = Some(ran);
+                    self.finish(*outcome)?;
+                }
                 Reply::Failed(Failure { message, is_input }) => {
                     return Err(Error::of_job(&self.name, message, is_input));
                 }
@@ -310,6 +321,21 @@ impl Jobs {
         self.send_to_endless(Request::Stop)
     }
 
+    /// Cuts off the jobs that have not ended and are not endless. Those without rounds have an empty
+    /// outcome.
+    pub(crate) fn cut_off(&mut self) -> Result<(), Error> {
+        for job in self.jobs.iter_mut().filter(|job| !job.endless && job.outcome.is_none()) {
+            job.turns.iter().for_each(JobTurns::release);
+            if job.counts_rounds {
+                job.send(&Request::Stop)?;
+            } else {
+                let name = job.name.clone();
+                job.finish(JobOutcome { job: name, ..JobOutcome::default() })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends all jobs.
     ///
     /// # Errors
@@ -408,7 +434,9 @@ mod tests {
             spins: Spins::default(),
             event_logs: Vec::new(),
             outcome: None,
+            cut_off: None,
             endless: false,
+            counts_rounds: false,
             arrival: Duration::ZERO,
             started: false,
             has_processes: false,

@@ -12,7 +12,8 @@
 //!    | <-------- Recorded, if requested ---- |
 //!    | <-------- EventLog, if requested ---- |    many times
 //!    | <------------------------ Finished -- |    or Failed, at any time
-//!    | -- Stop ----------------------------> |    endless jobs finish; others are finished already
+//!    | -- Stop ----------------------------> |    endless jobs finish
+//!    | <-------------------------- CutOff -- |    jobs with rounds, if they are not finished yet
 //! ```
 //!
 //! The process of a `message` job starts one for each rank, and is the run to them.
@@ -117,6 +118,8 @@ pub(crate) enum Reply {
     /// A piece of a thread's event log, before the job finishes.
     EventLog(EventLog),
     Finished(Box<JobOutcome>),
+    /// The run ends before the job: the outcome so far, and how long the job has run.
+    CutOff(Box<JobOutcome>, Span),
     Failed(Failure),
 }
 

@@ -43,6 +43,8 @@ pub struct Host {
 pub struct HostRun {
     /// The figures.
     pub outcome: Outcome,
+    /// How long each copy of a job had run when it was cut off by the limit. `None` if it was not.
+    pub cut_off: Vec<Option<Span>>,
     /// Samples of thread states, as far as these are cheap: they take at most half a percent of one
     /// CPU. Command jobs and runs of more than 256 threads have none.
     pub timeline: Vec<StateSample>,
@@ -126,6 +128,23 @@ impl Host {
         recording: Recording,
         cancel: &AtomicBool,
     ) -> Result<HostRun, Error> {
+        self.run_until(setting, seed, recording, Duration::MAX, cancel)
+    }
+
+    /// Like [`Host::run`], but ends soon after `limit` (50 ms, and the time in which the jobs notice
+    /// it) if jobs have not ended by then. They have no completion time, and those that meet at a
+    /// barrier have the rounds that they have made.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    pub fn run_until(
+        &self,
+        setting: &Setting,
+        seed: u64,
+        recording: Recording,
+        limit: Duration,
+        cancel: &AtomicBool,
+    ) -> Result<HostRun, Error> {
         self.check(setting)?;
         let step = setting.machine.complete(&twin(&self.calibration)).step;
         let arrivals = setting.arrivals(seed, step);
@@ -148,8 +167,10 @@ impl Host {
         let (start, idle) = (Instant::now(), idle_time(cpus));
         jobs.start_arrived(start)?;
         jobs.wait_until(cancel, Some(start), Some(&mut sampler), |jobs| {
-            jobs.iter().all(|job| job.endless || job.outcome.is_some()).then_some(())
+            let have_ended = jobs.iter().all(|job| job.endless || job.outcome.is_some());
+            (have_ended || start.elapsed() >= limit).then_some(())
         })?;
+        jobs.cut_off()?;
         let length = Span::from(start.elapsed());
         let idle = idle_time(cpus).zip(idle).map(|(end, start)| end - start);
         jobs.stop()?;
@@ -157,6 +178,7 @@ impl Host {
             jobs.wait_until(cancel, None, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
         let coscheduling = jobs.turns.as_ref().map(Turns::outcome);
         let machine = MachineOutcome { coscheduling, ..self.machine_outcome(setting, &outcomes, length, idle) };
+        let cut_off = jobs.jobs.iter().map(|job| job.cut_off).collect();
         let records = jobs.jobs.iter_mut().map(|job| std::mem::take(&mut job.record)).collect();
         let event_logs = jobs.jobs.iter_mut().map(|job| {
             // They arrived in the order in which the threads ended.
@@ -167,7 +189,7 @@ impl Host {
         let event_logs = event_logs.collect();
         jobs.end()?;
         let outcome = Outcome { jobs: outcomes, machine };
-        Ok(HostRun { outcome, timeline: sampler.samples, records, event_logs })
+        Ok(HostRun { outcome, cut_off, timeline: sampler.samples, records, event_logs })
     }
 
     /// Runs a command alone, once, and returns the CPU time of all of its processes.

@@ -6,11 +6,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use host::{Host, Recording};
+use host::{Host, HostRun, Recording};
 use scenario::result::World;
 use scenario::{JobKind, Machine, MachineKeys, Scenario, Setting, Span};
 
-use crate::disturbance::Monitor;
+use crate::disturbance::{Disturbance, Monitor};
 use crate::states::Observer;
 use crate::trace::end_of_simulation;
 use crate::trace::ftrace::FtraceWriter;
@@ -164,6 +164,25 @@ impl TwoWorlds {
         }
     }
 
+    /// Executes one run on this machine, at most until `limit`, and measures the disturbance by other
+    /// programs. Blocks until it has ended, or until `cancel` is true and everything that the run
+    /// started has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`]: the run has no outcome, and all of it has ended.
+    pub fn run_on_host(
+        &self,
+        setting: &Setting,
+        seed: u64,
+        limit: Duration,
+        cancel: &AtomicBool,
+    ) -> Result<(HostRun, Option<Disturbance>), Failure> {
+        let monitor = Monitor::start();
+        let run = self.host()?.run_until(setting, seed, Recording::Nothing, limit, cancel).map_err(of_host)?;
+        Ok((run, monitor.finish(Duration::ZERO)))
+    }
+
     fn host(&self) -> Result<&Host, Failure> {
         self.host.as_ref().ok_or_else(|| Failure::Failed("this machine was not calibrated, but it is needed".into()))
     }
@@ -199,10 +218,9 @@ impl Worlds for TwoWorlds {
                 self.simulate(setting, simulation, cancel)
             }
             World::Host => {
-                let monitor = Monitor::start();
-                let host::HostRun { outcome, timeline, .. } =
-                    self.host()?.run(setting, seed, Recording::Nothing, cancel).map_err(of_host)?;
-                Ok(Executed { outcome, timeline, disturbance: monitor.finish(Duration::ZERO), ..Executed::default() })
+                let (run, disturbance) = self.run_on_host(setting, seed, Duration::MAX, cancel)?;
+                let HostRun { outcome, timeline, .. } = run;
+                Ok(Executed { outcome, timeline, disturbance, ..Executed::default() })
             }
         }
     }

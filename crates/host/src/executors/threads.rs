@@ -4,7 +4,7 @@
 //! reads from the run, and the collector thread collects the figures. Both sleep while the other
 //! threads compute.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier as Gate, OnceLock};
 use std::thread;
@@ -16,7 +16,7 @@ use scenario::JobKind;
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
-use wait::{Barrier, Mutex, Waiting};
+use wait::{Barrier, Mutex, Statistics, Waiting};
 
 use super::{begun, next_request, outcome, reply_ready};
 use crate::event_log::{Activity, ActivityLogger, Event, EventLog, EventLogger};
@@ -46,6 +46,9 @@ struct ThreadJob<R: Recorder> {
     gate: Gate,
     phase: AtomicU8,
     started: OnceLock<Instant>,
+    /// Whether the outcome has been sent: by the collector, or by the main thread if the job is cut
+    /// off.
+    is_reported: AtomicBool,
 }
 
 /// The work of the threads, with the objects that they share for it.
@@ -105,6 +108,7 @@ where
         gate: Gate::new(threads as usize + 1),
         phase: AtomicU8::new(WARMING_UP),
         started: OnceLock::new(),
+        is_reported: AtomicBool::new(false),
     });
     let (sender, receiver) = channel();
     let start = |number| {
@@ -136,7 +140,10 @@ where
                 job.gate.wait();
             }
             Request::Count => job.phase.store(COUNTING, Ordering::Relaxed),
-            Request::Stop => job.phase.store(STOPPED, Ordering::Relaxed),
+            Request::Stop => {
+                job.phase.store(STOPPED, Ordering::Relaxed);
+                job.cut_off();
+            }
         }
     }
     Ok(())
@@ -261,6 +268,20 @@ impl<R: Recorder> ThreadJob<R> {
         self.gate.wait();
     }
 
+    /// Reports what a barrier job has done so far, unless it has ended. The others cannot say it.
+    fn cut_off(&self) {
+        let SharedTask::Barrier { barrier, .. } = &self.task else { return };
+        if self.is_reported.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let statistics = barrier.statistics();
+        let ran = self.started.get().map_or(Span::ZERO, |started| started.elapsed().into());
+        let mut outcome = JobOutcome { job: self.order.job.name.clone(), ..JobOutcome::default() };
+        add_waits(&mut outcome, statistics.waits / u64::from(self.threads.max(1)), statistics);
+        // If the run is gone, the main thread sees the end of its input and ends the process.
+        let _ = reply(&Reply::CutOff(outcome.into(), ran));
+    }
+
     /// Waits for the figures of all threads and reports the outcome.
     fn collect(&self, receiver: &Receiver<Message>) {
         let (mut usage, mut work, mut ended, mut event_logs) = (Usage::default(), Span::ZERO, None, Vec::new());
@@ -271,21 +292,21 @@ impl<R: Recorder> ThreadJob<R> {
             ended = ended.max(Some(outcome.ended));
             event_logs.extend(outcome.event_log);
         }
+        if self.is_reported.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let completion = self.started.get().zip(ended).map(|(started, ended)| Span::from(ended - *started));
         let is_endless = matches!(self.task, SharedTask::Endless);
         let mut outcome = JobOutcome {
             delivered_work_ns: Some(work),
             ..outcome(&self.order.job.name, completion.filter(|_| !is_endless), usage)
         };
-        let counted = match &self.task {
-            SharedTask::Barrier { rounds, barrier, .. } => Some((*rounds, barrier.statistics())),
-            SharedTask::Lock { rounds, mutex, .. } => Some((rounds * u64::from(self.threads), mutex.statistics())),
-            SharedTask::Cpu { .. } | SharedTask::Endless => None,
-        };
-        if let Some((rounds, statistics)) = counted {
-            outcome.rounds = Some(rounds);
-            outcome.ssr_percent = statistics.ssr_percent();
-            outcome.spin_ns = Some(statistics.spin_time);
+        match &self.task {
+            SharedTask::Barrier { rounds, barrier, .. } => add_waits(&mut outcome, *rounds, barrier.statistics()),
+            SharedTask::Lock { rounds, mutex, .. } => {
+                add_waits(&mut outcome, rounds * u64::from(self.threads), mutex.statistics());
+            }
+            SharedTask::Cpu { .. } | SharedTask::Endless => {}
         }
         if let SharedTask::Barrier { barrier, .. } = &self.task
             && R::ON
@@ -296,6 +317,13 @@ impl<R: Recorder> ThreadJob<R> {
         // If the run is gone, the main thread sees the end of its input and ends the process.
         let _ = reply(&Reply::Finished(outcome.into()));
     }
+}
+
+/// Adds the counts of the waits of a job that has made so many rounds.
+fn add_waits(outcome: &mut JobOutcome, rounds: u64, statistics: Statistics) {
+    outcome.rounds = Some(rounds);
+    outcome.ssr_percent = statistics.ssr_percent();
+    outcome.spin_ns = Some(statistics.spin_time);
 }
 
 /// Reports a thread that has done all that counts: this work, since it had the usage `before`.

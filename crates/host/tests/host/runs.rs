@@ -30,6 +30,7 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_failed_command_is_reported_with_its_status_and_standard_error", a_failed_command_is_reported),
     ("a_killed_command_is_reported_with_its_signal", a_killed_command_is_reported_with_its_signal),
     ("jobs_get_the_requested_scheduling", jobs_get_the_requested_scheduling),
+    ("jobs_that_have_not_ended_at_the_limit_are_cut_off", jobs_that_have_not_ended_at_the_limit_are_cut_off),
     ("a_late_job_starts_and_counts_from_its_arrival", a_late_job_starts_at_its_arrival),
     ("missing_resources_are_refused_before_anything_starts", missing_resources_are_refused),
     ("a_daemon_that_a_command_leaves_behind_is_ended", a_daemon_that_a_command_leaves_behind_is_ended),
@@ -328,6 +329,32 @@ fn a_late_job_starts_at_its_arrival() {
     assert!(u128::from(second) + 300_000_000 <= length.as_nanos(), "{jobs:?}");
     assert!(jobs[0].completion_ns.is_some() && jobs[2].completion_ns.is_none());
     assert_eq!(jobs[3].delivered_work_ns, Some(Span::ZERO));
+}
+
+fn jobs_that_have_not_ended_at_the_limit_are_cut_off() {
+    let never = Arrival { at: Span::from_millis(3_600_000), every: None };
+    let jobs = vec![
+        job("endless", barrier(2, u64::MAX, WaitingRule::AlwaysBlock)),
+        job("short", barrier(2, 1, WaitingRule::AlwaysBlock)),
+        Job { arrival: never.clone(), ..job("late", barrier(2, 5, WaitingRule::AlwaysBlock)) },
+        job("bank", lock(2, u64::MAX, WaitingRule::AlwaysBlock)),
+        job("command", command(&["sleep", "3600"])),
+        job("hogs", hogs(1)),
+    ];
+    for keep_running in [false, true] {
+        let setting = Setting { keep_running, ..setting(jobs.clone()) };
+        // The short job has a generous time to end.
+        let limit = Duration::from_secs(1);
+        let run = host().run_until(&setting, 1, Recording::Nothing, limit, &AtomicBool::new(false)).unwrap();
+        let ended: Vec<bool> = run.outcome.jobs.iter().map(|job| job.completion_ns.is_some()).collect();
+        assert_eq!(ended, [false, true, false, false, false, false], "{run:?}");
+        let [endless, short, late, bank, command, _] = &run.outcome.jobs[..] else { panic!("{run:?}") };
+        assert!(endless.rounds > Some(0) && endless.cpu_ns.is_none(), "{endless:?}");
+        assert_eq!([short, late, bank, command].map(|job| job.rounds), [Some(1), Some(0), None, None]);
+        let [ran, None, Some(Span::ZERO), None, None, None] = &run.cut_off[..] else { panic!("{run:?}") };
+        // It began a little after the run.
+        assert!(ran.is_some_and(|ran| ran > Span::from_millis(500)), "{run:?}");
+    }
 }
 
 pub(crate) fn sys_cpus() -> u32 {
