@@ -60,7 +60,7 @@ pub enum FolderError {
         why: String,
     },
     /// An earlier experiment was another one.
-    #[error("--append: the runs in {} have another {what}, and are not counted with these", path.display())]
+    #[error("--append: the runs in {} have another {what}, and are not counted with these; use another folder", path.display())]
     Differs {
         /// The folder.
         path: PathBuf,

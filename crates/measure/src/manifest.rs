@@ -1,5 +1,8 @@
 //! The manifest: the command, the machine and how the experiment ended.
 
+use std::fs::File;
+use std::io::{self, Read};
+
 use scenario::Scenario;
 use scenario::result::World;
 use serde::Serialize;
@@ -14,6 +17,9 @@ use crate::timestamp::Timestamp;
 pub struct Manifest {
     /// The version of rowlock.
     pub rowlock_version: &'static str,
+    /// What identifies the program: SHA-256 of its file, in hexadecimal digits. `None` if the study
+    /// may be continued by another build of the same version.
+    pub program_sha256: Option<String>,
     /// The study: `run`, or the name of a paper's figure.
     pub study: String,
     /// The command line.
@@ -59,6 +65,23 @@ impl Manifest {
         }
     }
 
+    /// Records which program makes the runs: only the same one may continue the experiment.
+    ///
+    /// # Errors
+    /// If the program's file cannot be read.
+    pub fn identify_program(&mut self) -> io::Result<()> {
+        let (mut program, mut hash) = (File::open("/proc/self/exe")?, Sha256::new());
+        let mut piece = vec![0; 1 << 20];
+        loop {
+            match program.read(&mut piece)? {
+                0 => break,
+                length => hash.update(&piece[..length]),
+            }
+        }
+        self.program_sha256 = Some(digits(&hash.finalize()));
+        Ok(())
+    }
+
     /// Why this experiment cannot continue the one with the manifest `earlier`: a property that
     /// differs. `None` if it can. Studies compare their own settings.
     pub fn difference(&self, earlier: &Value) -> Option<&'static str> {
@@ -70,6 +93,9 @@ impl Manifest {
             ("/seed", "seed"),
             ("/scenario/ran_sha256", "scenario"),
         ];
+        if self.program_sha256.is_some() {
+            fields.push(("/program_sha256", "build of rowlock"));
+        }
         if self.worlds.contains(&World::Host) {
             fields.push(("/machine", "machine"));
         }
@@ -131,7 +157,11 @@ impl ScenarioFile {
 }
 
 fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+    digits(&Sha256::digest(content))
+}
+
+fn digits(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -141,5 +171,21 @@ mod tests {
     #[test]
     fn the_hash_is_that_of_sha256sum() {
         assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn only_the_same_program_continues_an_experiment_that_has_recorded_it() {
+        let mut own = Manifest::default();
+        own.identify_program().unwrap();
+        let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(own.program_sha256, Some(sha256(&program)));
+        let earlier = |program: Option<String>| {
+            serde_json::to_value(Manifest { program_sha256: program, ..Manifest::default() }).unwrap()
+        };
+        assert_eq!(own.difference(&earlier(own.program_sha256.clone())), None);
+        for other in [None, Some(sha256(b"abc"))] {
+            assert_eq!(own.difference(&earlier(other)), Some("build of rowlock"));
+        }
+        assert_eq!(Manifest::default().difference(&earlier(own.program_sha256.clone())), None);
     }
 }

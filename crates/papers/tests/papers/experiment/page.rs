@@ -33,6 +33,7 @@ fn parse(page: &str) -> roxmltree::Document<'_> {
 /// A manifest that does not depend on the machine.
 fn manifest() -> Manifest {
     Manifest {
+        program_sha256: None,
         rowlock_version: "1.2.3",
         study: "run".into(),
         arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
