@@ -19,7 +19,7 @@ use crate::results::Results;
 /// Heading of the options of papers that sort.
 const MEASURED: &str = "Of fg/... papers, which sort on this machine";
 /// Heading of the options of the grid of waiting rules.
-const TODAY: &str = "Of barrier/today, which simulates a grid of cells";
+const TODAY: &str = "Of barrier/today, which runs a grid of cells";
 /// Heading of the options of the study of threads.
 const THREADS: &str = "Of threads/... papers, which make threads on this machine";
 

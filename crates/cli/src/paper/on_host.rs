@@ -32,7 +32,7 @@ fn find(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<HostFigure
         return Err(Stop::Input(anyhow!("{option} is for the simulated machine, and not for `--world host`")));
     }
     paper.on_host().ok_or_else(|| {
-        let others: Vec<&str> = HOST_FIGURES.iter().map(|figure| figure.paper).collect();
+        let others: Vec<&str> = HOST_FIGURES.iter().map(|figure| figure.paper).chain(["barrier/today"]).collect();
         let others = others.join(", ");
         Stop::Input(anyhow!("--world host: {} is only simulated; on this machine, there are {others}", paper.name))
     })

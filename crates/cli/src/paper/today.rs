@@ -1,9 +1,11 @@
 //! `rowlock paper barrier/today`: many schedulers, machines and loads, and the conclusions.
 
+mod on_host;
+
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use measure::folder::{Folder, MANIFEST, PAGE, REPORT};
 use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
@@ -13,6 +15,7 @@ use papers::Paper;
 use papers::today::cell::Cell;
 use papers::today::conclusions::{Conclusions, GridReport};
 use papers::today::grid::{Extent, Grid};
+use papers::today::on_host::Measured;
 use papers::today::runs::{Plan, REPEAT, REPEAT_UNDECIDED, Run, Runs, Step};
 use papers::today::{plot, text};
 use policy::waiting::WaitingRule;
@@ -28,43 +31,36 @@ use crate::stop::Stop;
 /// Runs a grid and prints the conclusions.
 pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
     let name = paper.name;
-    if let [option, ..] = arguments.changes().words().as_slice() {
+    let changed = arguments.scheduler.map(|_| "--scheduler").or(arguments.waiting.map(|_| "--waiting"));
+    if let Some(option) = changed {
         return Err(Stop::Input(anyhow!("{option}: {name} runs the schedulers and rules that it is about")));
     }
-    let extent = arguments.today.grid.unwrap_or(Extent::Sample);
-    let plan = plan(arguments, extent)?;
-    if arguments.scenario {
-        return show(&plan, name);
+    match arguments.world() {
+        World::Sim => simulated(paper, arguments),
+        World::Host => on_host::run(paper, arguments),
     }
-    let started = Timestamp::of(SystemTime::now());
-    let signals = Signals::catch()?;
-    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let earlier: Vec<Run> = folder.earlier()?;
-    folder.keep_rows(&earlier);
-    let mut runs: Runs = earlier.into_iter().collect();
-    let mut manifest = Manifest::begin(name, &[World::Sim], started);
-    (manifest.repeat, manifest.seed) = (plan.repeat, plan.seed);
-    folder.check(&manifest)?;
-    folder.write(MANIFEST, &manifest);
-    let simulated = simulate(&plan, arguments, &signals, &mut folder, &mut runs);
-    (manifest.ending, manifest.error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
-    manifest.runs = runs.len() as u64;
-    manifest.planned_runs = manifest.runs + plan.missing(&runs).len() as u64;
-    let report = GridReport {
-        paper,
-        complete: simulated.is_ok(),
-        runs: runs.len(),
-        planned_runs: manifest.planned_runs,
-        grids: conclusions(&plan, extent, &runs),
+}
+
+fn simulated(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
+    let extent = arguments.today.grid.unwrap_or(Extent::Sample);
+    let cells = if arguments.today.cell.is_empty() { extent.cells() } else { extent.grid().cells() };
+    let plan = Plan {
+        cells: chosen(cells, arguments)?,
+        rules: rules(arguments),
+        repeat: arguments.repeat.unwrap_or(REPEAT),
+        repeat_undecided: arguments.repeat.unwrap_or(REPEAT_UNDECIDED),
+        seed: arguments.seed.unwrap_or(1),
     };
-    folder.write(REPORT, &report);
-    report.grids.last().iter().for_each(|grid| folder.write_text(plot::FILE, &plot::render(grid)));
-    folder.write_text(PAGE, &plot::html(&report));
-    folder.write(MANIFEST, &manifest);
-    print_as(arguments.format, || text::render(&report), &report, "the result")?;
-    let written = finish(folder);
-    print_if_interrupted(&simulated, manifest.runs, manifest.planned_runs);
-    simulated.and(written)
+    if arguments.scenario {
+        return show(&plan, paper.name);
+    }
+    let signals = Signals::catch()?;
+    let mut study = Study::open(paper, arguments)?;
+    study.begin(&plan)?;
+    let made = simulate(&plan, arguments, &signals, &mut study);
+    let grids = conclusions(&plan, extent, &study.runs);
+    let report = study.report(paper, &plan, &made, None, grids);
+    study.conclude(arguments, &report, made)
 }
 
 /// Prints a cell as a scenario.
@@ -75,31 +71,95 @@ fn show(plan: &Plan, name: &str) -> Result<(), Stop> {
     }
 }
 
-/// The cells, rules and repetitions that the command line asks for.
-fn plan(arguments: &Arguments, extent: Extent) -> Result<Plan, Stop> {
-    let mut cells = if arguments.today.cell.is_empty() { extent.cells() } else { extent.grid().cells() };
-    if let Some(none) = arguments.today.cell.iter().find(|number| **number as usize > cells.len()) {
-        return Err(Stop::Input(anyhow!("--cell {none}: the grid has {} cells", cells.len())));
-    }
-    cells.retain(|cell| arguments.today.cell.is_empty() || arguments.today.cell.contains(&cell.number));
-    let rules = match arguments.today.rule.as_slice() {
+/// The cells that the command line asks for.
+fn chosen(mut cells: Vec<Cell>, arguments: &Arguments) -> Result<Vec<Cell>, Stop> {
+    check_numbers(arguments, cells.len())?;
+    let numbers = &arguments.today.cell;
+    cells.retain(|cell| numbers.is_empty() || numbers.contains(&cell.number));
+    Ok(cells)
+}
+
+/// Refuses the number of a cell that there is not.
+fn check_numbers(arguments: &Arguments, cells: usize) -> Result<(), Stop> {
+    let none = arguments.today.cell.iter().find(|number| **number as usize > cells);
+    none.map_or(Ok(()), |none| Err(Stop::Input(anyhow!("--cell {none}: the grid has {cells} cells"))))
+}
+
+/// The rules that the command line asks for, beside the fixed ones.
+fn rules(arguments: &Arguments) -> Vec<WaitingRule> {
+    match arguments.today.rule.as_slice() {
         [] => vec![WaitingRule::Adaptive],
         rules => rules.to_vec(),
-    };
-    let repeat = arguments.repeat.unwrap_or(REPEAT);
-    let repeat_undecided = arguments.repeat.unwrap_or(REPEAT_UNDECIDED);
-    Ok(Plan { cells, rules, repeat, repeat_undecided, seed: arguments.seed.unwrap_or(1) })
+    }
+}
+
+/// The results of a grid, in either world.
+struct Study {
+    folder: Folder,
+    runs: Runs,
+    manifest: Manifest,
+}
+
+impl Study {
+    /// Opens the folder, with the runs that an earlier command made.
+    fn open(paper: &Paper, arguments: &Arguments) -> Result<Study, Stop> {
+        let started = Timestamp::of(SystemTime::now());
+        let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
+        let earlier: Vec<Run> = folder.earlier()?;
+        folder.keep_rows(&earlier);
+        let mut manifest = Manifest::begin(paper.name, &[arguments.world()], started);
+        manifest.identify_program().context("cannot read this program's own file")?;
+        Ok(Study { folder, runs: earlier.into_iter().collect(), manifest })
+    }
+
+    /// Begins to make the runs of a plan, unless the earlier ones are not counted with them.
+    fn begin(&mut self, plan: &Plan) -> Result<(), Stop> {
+        (self.manifest.repeat, self.manifest.seed) = (plan.repeat, plan.seed);
+        self.folder.check(&self.manifest)?;
+        self.folder.write(MANIFEST, &self.manifest);
+        Ok(())
+    }
+
+    /// Adds a run.
+    fn keep(&mut self, run: Run) {
+        self.folder.keep(&run, [&run]);
+        self.runs.insert(run);
+    }
+
+    /// The report, after all runs were `made`, or some.
+    fn report<'a>(
+        &mut self,
+        paper: &'a Paper,
+        plan: &Plan,
+        made: &Result<(), Stop>,
+        host: Option<Measured>,
+        grids: Vec<Conclusions>,
+    ) -> GridReport<'a> {
+        let manifest = &mut self.manifest;
+        (manifest.ending, manifest.error) = made.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
+        manifest.runs = self.runs.len() as u64;
+        manifest.planned_runs = manifest.runs + plan.missing(&self.runs).len() as u64;
+        let (runs, planned_runs) = (self.runs.len(), manifest.planned_runs);
+        GridReport { paper, complete: made.is_ok(), runs, planned_runs, host, grids }
+    }
+
+    /// Writes and prints the report, and returns the result of the command.
+    fn conclude(self, arguments: &Arguments, report: &GridReport<'_>, made: Result<(), Stop>) -> Result<(), Stop> {
+        let Study { mut folder, manifest, .. } = self;
+        folder.write(REPORT, report);
+        report.grids.last().iter().for_each(|grid| folder.write_text(plot::FILE, &plot::render(grid)));
+        folder.write_text(PAGE, &plot::html(report));
+        folder.write(MANIFEST, &manifest);
+        print_as(arguments.format, || text::render(report), report, "the result")?;
+        let written = finish(folder);
+        print_if_interrupted(&made, manifest.runs, manifest.planned_runs);
+        made.and(written)
+    }
 }
 
 /// Makes all missing runs. Some cells at a time are completed before the next ones, so that an
 /// interrupted command has results.
-fn simulate(
-    plan: &Plan,
-    arguments: &Arguments,
-    signals: &Signals,
-    folder: &mut Folder,
-    runs: &mut Runs,
-) -> Result<(), Stop> {
+fn simulate(plan: &Plan, arguments: &Arguments, signals: &Signals, study: &mut Study) -> Result<(), Stop> {
     /// So many for each worker that the others seldom wait for the last one.
     const CELLS: usize = 8;
     let worlds = TwoWorlds::new(None, arguments.workers);
@@ -107,7 +167,7 @@ fn simulate(
     for cells in plan.cells.chunks(CELLS.saturating_mul(arguments.workers.get())) {
         let plan = Plan { cells: cells.to_vec(), ..plan.clone() };
         loop {
-            let missing = plan.missing(runs);
+            let missing = plan.missing(&study.runs);
             if missing.is_empty() {
                 break;
             }
@@ -115,9 +175,7 @@ fn simulate(
             let work = |step: Step<'_>| step.make(&worlds, signals.cancel());
             workers::in_order(missing.into_iter(), arguments.workers, work, |results| {
                 for run in results {
-                    let run = run.map_err(|why| signals.stop_for(why))?;
-                    folder.keep(&run, [&run]);
-                    runs.insert(run);
+                    study.keep(run.map_err(|why| signals.stop_for(why))?);
                 }
                 Ok::<(), Stop>(())
             })?;
@@ -138,32 +196,69 @@ fn conclusions(plan: &Plan, extent: Extent, runs: &Runs) -> Vec<Conclusions> {
         Conclusions::new(grid, &Plan { cells, ..plan.clone() }, runs)
     };
     let has_cells = |conclusions: &Conclusions| conclusions.cells.len() + conclusions.incomplete > 0;
-    Grid::ALL.map(of_grid).into_iter().filter(has_cells).collect()
+    Grid::SIMULATED.map(of_grid).into_iter().filter(has_cells).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::output::tests::assert_documented;
-    use papers::today::runs::{FIXED, OF_COPY};
+    use host::calibration::MeasuredCost;
+    use host::{HostCalibration, Machine, Rate};
+    use papers::today::runs::OF_COPY;
+
+    /// A plan of one cell, and runs of which half are in each of two states.
+    pub(super) fn with_runs(cell: Cell) -> (Plan, Runs) {
+        let (grid, number) = (cell.grid, cell.number);
+        let plan =
+            Plan { cells: vec![cell], rules: vec![WaitingRule::Adaptive], repeat: 10, repeat_undecided: 10, seed: 1 };
+        let mut runs = Runs::default();
+        for rule in plan.all_rules() {
+            for repeat in (0..10).chain(OF_COPY..OF_COPY + 10) {
+                let seconds = f64::from(1 + repeat % 2);
+                let (rule, worst_seconds, others_percent) = (rule.to_string(), seconds, Some(0.5));
+                let (cell, is_cut_off) = (number, false);
+                runs.insert(Run {
+                    grid,
+                    cell,
+                    rule,
+                    repeat,
+                    seconds,
+                    worst_seconds,
+                    is_cut_off,
+                    events: 1,
+                    others_percent,
+                });
+            }
+        }
+        (plan, runs)
+    }
+
+    /// Invented costs of this machine.
+    pub(super) fn calibration() -> HostCalibration {
+        let cost = |nanos| MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
+        HostCalibration {
+            machine: Machine::current().unwrap(),
+            switch: cost(2_000.0),
+            wake: cost(20_000.0),
+            lone_yield: cost(500.0),
+            clock: cost(25.0),
+            tick: cost(4e6),
+            notes: Vec::new(),
+            quiet: true,
+            rate: Rate { iteration_ps: 500, start_ps: 0 },
+            path: None,
+            from_cache: false,
+        }
+    }
 
     #[test]
     fn all_fields_of_the_conclusions_are_documented() {
-        let cells = Extent::Sample.cells().into_iter().take(1).collect();
-        let plan = Plan { cells, rules: vec![WaitingRule::Adaptive], repeat: 10, repeat_undecided: 10, seed: 1 };
-        // Half of the runs are in each of two states.
-        let mut runs = Runs::default();
-        for rule in FIXED.iter().chain(&plan.rules) {
-            for repeat in (0..10).chain(OF_COPY..OF_COPY + 10) {
-                let seconds = f64::from(1 + repeat % 2);
-                let (rule, worst_seconds) = (rule.to_string(), seconds);
-                let (grid, cell, is_cut_off) = (Grid::First, 1, false);
-                runs.insert(Run { grid, cell, rule, repeat, seconds, worst_seconds, is_cut_off, events: 1 });
-            }
-        }
+        let (plan, runs) = with_runs(Extent::Sample.cells().remove(0));
         let paper = Paper::named("barrier/today").unwrap();
         let grids = conclusions(&plan, Extent::Sample, &runs);
-        let report = GridReport { paper, complete: true, runs: runs.len(), planned_runs: 1, grids };
+        let host = Some(Measured::new(&calibration(), &runs));
+        let report = GridReport { paper, complete: true, runs: runs.len(), planned_runs: 1, host, grids };
         let json = report::json::render(&report).unwrap();
         assert_documented(&serde_json::from_str(&json).unwrap(), "\n## `rowlock paper barrier/today --format json`\n");
     }

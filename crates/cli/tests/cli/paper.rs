@@ -105,6 +105,70 @@ fn an_interrupted_paper_keeps_its_runs_and_is_not_judged() {
     }
 }
 
+/// The number of runs in a folder.
+fn runs_in(folder: &Path) -> usize {
+    fs::read_to_string(folder.join("runs.jsonl")).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn the_grid_is_continued_only_by_the_program_that_began_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["paper", "barrier/today", "--cell", "17", "--out", "out"];
+    rowlock(folder.path(), &[&options[..], &["--repeat", "1"]].concat()).expect_success();
+    let out = folder.path().join("out");
+    // All rules, and the copy of the best.
+    assert_eq!(runs_in(&out), 6);
+    let append = [&options[..], &["--repeat", "2", "--append"]].concat();
+    rowlock(folder.path(), &append).expect_success();
+    assert_eq!(runs_in(&out), 12);
+    let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let program = value["program_sha256"].as_str().unwrap();
+    fs::write(out.join("manifest.json"), manifest.replace(program, &program.replace(&program[..1], "x"))).unwrap();
+    let refused = rowlock(folder.path(), &append).expect_exit(2).stderr;
+    assert!(refused.contains("another build of rowlock") && refused.contains("use another folder"), "{refused}");
+    assert_eq!(runs_in(&out), 12);
+}
+
+#[test]
+fn a_cell_of_this_machine_is_measured_and_continued_after_an_interruption() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let options =
+        ["paper", "barrier/today", "--world", "host", "--cell", "3", "--rule", "owner-running", "--out", "out"];
+    let first = [&options[..], &["--repeat", "1000", "--format", "json"]].concat();
+    let child = Child::start(crate::rowlock(&first).current_dir(folder.path()));
+    let interrupted = crate::interrupted_when(|| runs_in(&out) >= 2, child, 2).expect_exit(130);
+    let report: serde_json::Value = crate::json(&interrupted);
+    assert_eq!((report["complete"].as_bool(), report["grids"][0]["grid"].as_str()), (Some(false), Some("host")));
+    assert!(interrupted.stderr.contains("1 cell, 1000 rounds of 6 runs: about "), "{interrupted}");
+
+    // The rules are those of the first command.
+    let append = ["--append", "--repeat", "2"];
+    let done = rowlock(folder.path(), &[&options[..6], &options[8..], &append].concat()).expect_success();
+    assert!(done.stdout.contains("This machine, 1 cell: ") && done.stdout.contains("\n  owner-running "), "{done}");
+    assert!(done.stderr.contains("send in out/barrier-today-host.json"), "{done}");
+    let submission = fs::read_to_string(out.join("barrier-today-host.json")).unwrap();
+    let submission: serde_json::Value = serde_json::from_str(&submission).unwrap();
+    let runs = submission["runs"].as_array().unwrap();
+    assert!(runs.len() >= 12 && runs.len() == runs_in(&out), "{submission}");
+    assert!(runs.iter().all(|run| run["seconds"].as_f64() > Some(0.0)), "{submission}");
+    let [cells, rules] = [&submission["report"]["grids"][0]["cells"], &submission["settings"]["rules"]];
+    assert_eq!((cells.as_array().unwrap().len(), rules), (1, &serde_json::json!(["owner-running"])));
+    assert_eq!(submission["doctor"]["machine"], submission["settings"]["calibration"]["machine"]);
+
+    for (wrong, why) in [
+        (&["--append", "--rule", "4cs"][..], "the runs in the folder are with owner-running"),
+        (&["--append", "--cell", "26"], "the grid has 25 cells"),
+        (&["--grid", "whole"], "--grid is for simulated machines"),
+        (&["--scheduler", "cfs"], "--scheduler: barrier/today runs the schedulers"),
+    ] {
+        let refused = rowlock(folder.path(), &[&options[..6], &options[8..], wrong].concat()).expect_exit(2);
+        assert!(refused.stderr.contains(why), "{refused}");
+    }
+    assert_eq!(runs_in(&out), runs.len());
+}
+
 #[test]
 fn options_change_the_scheduler_and_rule_of_a_paper() {
     let folder = tempfile::tempdir().unwrap();

@@ -89,6 +89,30 @@ impl Company {
     }
 }
 
+/// The kernel of a machine, by its scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// A simulated one.
+    Simulated(Scheduler),
+    /// That of this machine.
+    Host(String),
+}
+
+impl Kernel {
+    /// The scheduler's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Kernel::Simulated(scheduler) => scheduler.name(),
+            Kernel::Host(name) => name,
+        }
+    }
+
+    /// Whether it is simulated by this scheduler.
+    fn is(&self, scheduler: Scheduler) -> bool {
+        *self == Kernel::Simulated(scheduler)
+    }
+}
+
 /// A machine with its jobs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
@@ -96,9 +120,9 @@ pub struct Cell {
     pub grid: Grid,
     /// Its number there, from one.
     pub number: u32,
-    /// The kernel's scheduler.
-    #[serde(serialize_with = "name")]
-    pub scheduler: Scheduler,
+    /// The kernel.
+    #[serde(rename = "scheduler", serialize_with = "name")]
+    pub kernel: Kernel,
     /// The number of CPUs.
     pub cpus: u32,
     /// The cost of a switch.
@@ -118,8 +142,8 @@ pub struct Cell {
     pub team: u32,
 }
 
-fn name<S: serde::Serializer>(scheduler: &Scheduler, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(scheduler.name())
+fn name<S: serde::Serializer>(kernel: &Kernel, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kernel.name())
 }
 
 /// Teams of one grain.
@@ -153,6 +177,10 @@ const TICKS_OF_PHASE: u64 = 25;
 const PHASES: u64 = 4;
 /// How many times as long as a fair share allows a run may take.
 const PATIENCE: f64 = 3.0;
+/// The length of a run on this machine.
+pub const HOST_RUN: Span = Span::from_millis(500);
+/// The most processes of teams, or of blockers, on this machine.
+const MOST_PROCESSES: u32 = 64;
 
 impl Cell {
     /// CS: the cost of getting a blocked thread running again.
@@ -167,10 +195,11 @@ impl Cell {
 
     /// The unit of work: a tick of today's kernels, or an allocation of `linux-2.4`.
     fn tick(&self) -> Span {
-        match self.scheduler {
-            Scheduler::Linux24 => Span::from_micros(200),
-            _ => Span::from_millis(4),
-        }
+        if self.kernel.is(Scheduler::Linux24) { Span::from_micros(200) } else { Span::from_millis(4) }
+    }
+
+    fn is_on_host(&self) -> bool {
+        matches!(self.kernel, Kernel::Host(_))
     }
 
     fn teams(&self) -> Vec<Teams> {
@@ -194,10 +223,14 @@ impl Cell {
 
     /// The computing time of each thread, in nanoseconds.
     fn work(&self) -> f64 {
+        if self.is_on_host() {
+            // As much as a thread can do if no wait costs anything.
+            return HOST_RUN.as_nanos() as f64 / self.load().max(1.0);
+        }
         let ticks = match self.company {
             Company::Phases => PHASES * TICKS_OF_PHASE,
             // Its timeslices are 25 ticks long.
-            _ if self.cpus <= SMALL || self.scheduler == Scheduler::LinuxO1 => TICKS_OF_SMALL,
+            _ if self.cpus <= SMALL || self.kernel.is(Scheduler::LinuxO1) => TICKS_OF_SMALL,
             _ => TICKS_OF_LARGE,
         };
         let work = (self.tick().as_nanos() * ticks) as f64;
@@ -219,6 +252,9 @@ impl Cell {
 
     /// Where a run ends, whether or not its jobs have ended.
     pub fn limit(&self) -> Limit {
+        if self.is_on_host() {
+            return Limit { at: Instant::ZERO + HOST_RUN, events: u64::MAX };
+        }
         Limit { at: Instant::from_nanos((PATIENCE * self.fair()) as u64) + self.tick(), events: MOST_EVENTS }
     }
 
@@ -241,7 +277,10 @@ impl Cell {
             Company::Alone | Company::Equal | Company::Mix => None,
             Company::Hogs | Company::EqualAndHogs => Some((1, JobKind::Cpu { threads: others, work: None })),
             Company::Phases => Some((self.phases(), self.phase(others))),
-            Company::Blockers => Some((others / 2, self.barrier(2, 5.0, 1, WaitingRule::AlwaysBlock))),
+            Company::Blockers => {
+                let group = self.blockers(others);
+                Some((others / group, self.barrier(group, 5.0, 1, WaitingRule::AlwaysBlock)))
+            }
             Company::Spinners => Some((1, self.barrier(others, 5.0, 1, WaitingRule::AlwaysSpin))),
         };
         if let Some((copies, kind)) = crowd {
@@ -249,16 +288,36 @@ impl Cell {
             let every = if self.company == Company::Phases { Some(phase) } else { None };
             jobs.push(Job { arrival: Arrival { every, ..arrival() }, ..Job::new(CROWD, copies, kind) });
         }
-        let machine = MachineKeys {
+        // Threads that come and go must end.
+        Setting { machine: self.machine(), jobs, coscheduling: None, keep_running: self.company != Company::Phases }
+    }
+
+    fn machine(&self) -> MachineKeys {
+        let Kernel::Simulated(scheduler) = self.kernel else {
+            return MachineKeys { like_host: true, ..MachineKeys::default() };
+        };
+        MachineKeys {
             cpus: Some(self.cpus),
-            scheduler: Some(self.scheduler),
-            step: (self.scheduler == Scheduler::Linux24).then_some(Span::from_micros(1)),
+            scheduler: Some(scheduler),
+            step: self.kernel.is(Scheduler::Linux24).then_some(Span::from_micros(1)),
             context_switch: Some(self.context_switch),
             wakeup_cost: Some(self.wakeup_cost),
             ..MachineKeys::default()
+        }
+    }
+
+    /// How many blockers meet: two, or more if pairs would be too many processes on this machine.
+    fn blockers(&self, others: u32) -> u32 {
+        if self.is_on_host() { 2 * others.div_ceil(2 * MOST_PROCESSES).max(1) } else { 2 }
+    }
+
+    /// The same with equal teams of as many threads as few enough processes take.
+    pub(super) fn in_few_processes(self) -> Cell {
+        let team = match self.company {
+            Company::Equal => self.team.max(self.threads.div_ceil(MOST_PROCESSES)),
+            _ => self.team,
         };
-        // Threads that come and go must end.
-        Setting { machine, jobs, coscheduling: None, keep_running: self.company != Company::Phases }
+        Cell { team, ..self }
     }
 
     fn barrier(&self, threads: u32, grain: f64, rounds: u64, waiting: WaitingRule) -> JobKind {
@@ -282,39 +341,41 @@ impl Cell {
         JobKind::Cpu { threads, work: Some(Distribution::exactly(Span::from_nanos(work as u64))) }
     }
 
-    /// How long each team took to make its rounds, in seconds, from the outcome of the jobs of
-    /// [`Cell::setting`]. A team that was cut off at the limit, at `end`, counts as if it had gone
-    /// on at the same speed, and as having made half a round if it had made none.
-    pub fn seconds(setting: &Setting, seed: u64, jobs: &[JobOutcome], end: Instant) -> Vec<f64> {
+    /// How long each copy of a job of [`Cell::setting`] ran in a simulation until `end`.
+    pub fn ran_until(setting: &Setting, seed: u64, end: Instant) -> Vec<Span> {
         let step = setting.machine.step.unwrap_or(Span::from_nanos(1));
-        let arrivals = setting.arrivals(seed, step);
-        let with_arrivals = setting.jobs_with_copies().zip(arrivals).zip(jobs);
-        let seconds = |(((_, job), arrives), outcome): (((String, &Job), Span), &JobOutcome)| {
+        let arrivals = setting.arrivals(seed, step).into_iter();
+        arrivals.map(|arrives| end.since(Instant::ZERO + arrives)).collect()
+    }
+
+    /// How long each team took to make its rounds, in seconds, from the outcome of the jobs of
+    /// [`Cell::setting`]. A team that was cut off when it had `ran` for so long counts as if it had
+    /// gone on at the same speed, and as having made half a round if it had made none.
+    pub fn seconds(setting: &Setting, jobs: &[JobOutcome], ran: &[Span]) -> Vec<f64> {
+        let seconds = |(((_, job), outcome), ran): (((String, &Job), &JobOutcome), &Span)| {
             let JobKind::Barrier { rounds, .. } = job.kind else { return None };
             if job.name == CROWD {
                 return None;
             }
             let made = outcome.rounds.map_or(0.5, |made| (made as f64).max(0.5));
-            let cut_off = || {
-                let ran = end.as_nanos().saturating_sub(arrives.as_nanos()) as f64 * 1e-9;
-                ran * (rounds as f64 / made).max(1.0)
-            };
+            let cut_off = || ran.as_secs_f64() * (rounds as f64 / made).max(1.0);
             Some(outcome.completion_ns.map_or_else(cut_off, Span::as_secs_f64))
         };
-        with_arrivals.filter_map(seconds).collect()
+        setting.jobs_with_copies().zip(jobs).zip(ran).filter_map(seconds).collect()
     }
 }
 
 /// In a few words: the kernel, the machine and the jobs.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cell { scheduler, cpus, wakeup_cost, team, company, .. } = self;
+        let Cell { kernel, cpus, wakeup_cost, team, company, .. } = self;
         let copies: u32 = self.teams().iter().map(|of| of.copies).sum();
         let teams = if copies > 1 { format!("{copies} x {team}") } else { team.to_string() };
         let (grain, load, company) = (self.grain, self.load(), company.name());
         write!(
             f,
-            "{scheduler}, {cpus} CPUs, wakeup {wakeup_cost}, {company}, {teams} threads of {grain} cs, load {load:.2}"
+            "{}, {cpus} CPUs, wakeup {wakeup_cost}, {company}, {teams} threads of {grain} cs, load {load:.2}",
+            kernel.name()
         )
     }
 }
@@ -331,7 +392,7 @@ mod tests {
 
     #[test]
     fn every_cell_is_valid_and_has_the_threads_that_it_says() {
-        for cell in Grid::ALL.iter().flat_map(|grid| grid.cells()) {
+        for cell in Grid::SIMULATED.iter().flat_map(|grid| grid.cells()) {
             let setting = cell.setting(WaitingRule::Adaptive, 1);
             assert!(setting.conflicts().is_empty(), "{cell}");
             // Threads that come and go count once; the remainder of a division is left out.
@@ -349,7 +410,7 @@ mod tests {
         let JobKind::Barrier { rounds, .. } = setting.jobs[0].kind else { panic!("{setting:?}") };
         let seconds = |made: u64, completion_ns| {
             let outcome = JobOutcome { rounds: Some(made), completion_ns, ..JobOutcome::default() };
-            Cell::seconds(&setting, 1, &[outcome], cell.limit().at)
+            Cell::seconds(&setting, &[outcome], &Cell::ran_until(&setting, 1, cell.limit().at))
         };
         assert_eq!(seconds(rounds, Some(Span::from_millis(7))), [0.007]);
         let ran = cell.limit().at.as_nanos() as f64 * 1e-9 - setting.arrivals(1, Span::from_nanos(1))[0].as_secs_f64();
@@ -364,7 +425,7 @@ mod tests {
             let setting = cell.setting(WaitingRule::AlwaysBlock, 1);
             let machine = setting.machine.complete(&scenario::Machine::with_cpus(cell.cpus));
             let (outcome, end) = sim::run_until(&machine, &setting, 1, cell.limit()).unwrap();
-            let seconds = Cell::seconds(&setting, 1, &outcome.jobs, end);
+            let seconds = Cell::seconds(&setting, &outcome.jobs, &Cell::ran_until(&setting, 1, end));
             let teams: u32 = cell.teams().iter().map(|of| of.copies).sum();
             assert_eq!(seconds.len(), teams as usize, "{cell}");
             assert!(seconds.iter().all(|seconds| *seconds > 0.0), "{cell}");

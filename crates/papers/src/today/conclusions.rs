@@ -2,13 +2,13 @@
 //! fixed rule of each cell.
 
 use policy::waiting::WaitingRule;
-use scenario::Scheduler;
 use serde::Serialize;
 use stats::six_digits;
 
 use super::cell::Cell;
 use super::grid::{Grid, SCHEDULERS};
 use super::judgement::{CLOSE, Closeness, Judge, States, Subject};
+use super::on_host::Measured;
 use super::runs::{FIXED, Plan, Runs};
 use super::speed_ups::{self, SpeedUps};
 use crate::Paper;
@@ -32,6 +32,8 @@ pub struct GridReport<'a> {
     pub runs: usize,
     /// The number of planned runs, as far as it is known: undecided cells have more.
     pub planned_runs: u64,
+    /// The machine of a measurement. `None` if everything was simulated.
+    pub host: Option<Measured>,
     /// The grids.
     pub grids: Vec<Conclusions>,
 }
@@ -217,16 +219,20 @@ fn percent(part: usize, of: usize) -> f64 {
     six_digits(100.0 * part as f64 / of.max(1) as f64)
 }
 
-/// The names of the schedulers of a grid.
-pub(super) fn schedulers() -> impl Iterator<Item = &'static str> {
-    SCHEDULERS.into_iter().map(Scheduler::name)
+/// The names of the schedulers of these cells, the oldest one first.
+pub(super) fn schedulers(cells: &[Judged]) -> Vec<&str> {
+    let mut names: Vec<&str> = cells.iter().map(|cell| cell.cell.kernel.name()).collect();
+    let age = |name: &str| SCHEDULERS.iter().position(|scheduler| scheduler.name() == name);
+    names.sort_by_key(|name| (age(name).unwrap_or(SCHEDULERS.len()), *name));
+    names.dedup();
+    names
 }
 
 fn summaries(plan: &Plan, cells: &[Judged]) -> Vec<Summary> {
     let rules = plan.rules.iter().map(WaitingRule::to_string).chain([COPY.to_owned()]);
     let of_rule = |rule: String| {
         let summary = move |scheduler: &str| {
-            let is_here = |cell: &&Judged| [ALL, cell.cell.scheduler.name()].contains(&scheduler);
+            let is_here = |cell: &&Judged| [ALL, cell.cell.kernel.name()].contains(&scheduler);
             let here: Vec<(&Judged, &Closeness)> =
                 cells.iter().filter(is_here).filter_map(|cell| Some((cell, &cell.rule(&rule)?.closeness))).collect();
             let speeds: Vec<f64> = here.iter().map(|(_, closeness)| closeness.speed.mean).collect();
@@ -246,19 +252,20 @@ fn summaries(plan: &Plan, cells: &[Judged]) -> Vec<Summary> {
                 worst_team_mean: of_teams(|closeness| closeness.worst_team),
             })
         };
-        schedulers().chain([ALL]).filter_map(summary).collect::<Vec<_>>()
+        schedulers(cells).into_iter().chain([ALL]).filter_map(summary).collect::<Vec<_>>()
     };
     rules.flat_map(of_rule).collect()
 }
 
 fn best(cells: &[Judged]) -> Vec<BestShare> {
-    let share = |scheduler: &'static str, rule: WaitingRule| {
-        let here: Vec<&Judged> = cells.iter().filter(|cell| cell.cell.scheduler.name() == scheduler).collect();
+    let share = |scheduler: &str, rule: WaitingRule| {
+        let here: Vec<&Judged> = cells.iter().filter(|cell| cell.cell.kernel.name() == scheduler).collect();
         let rule = rule.to_string();
         let percent = percent(here.iter().filter(|cell| cell.best == rule).count(), here.len());
         BestShare { scheduler: scheduler.to_owned(), rule, percent }
     };
-    schedulers().flat_map(|scheduler| FIXED.into_iter().map(move |rule| share(scheduler, rule))).collect()
+    let schedulers = schedulers(cells).into_iter();
+    schedulers.flat_map(|scheduler| FIXED.into_iter().map(move |rule| share(scheduler, rule))).collect()
 }
 
 #[cfg(test)]
@@ -270,7 +277,7 @@ mod tests {
     fn a_summary_counts_close_cells_and_a_cell_that_is_not_close_is_named() {
         let plan = plan();
         let conclusions = Conclusions::new(Grid::First, &plan, &clear(&plan.cells[0]));
-        let scheduler = plan.cells[0].scheduler.name();
+        let scheduler = plan.cells[0].kernel.name();
         let of = |rule: &str| {
             let of_rule = conclusions.summaries.iter().filter(|summary| summary.rule == rule);
             let row = |of: &Summary| (of.scheduler.clone(), of.cells, of.close_percent, of.mean, of.worst);

@@ -7,7 +7,7 @@
 use scenario::{Scheduler, Span};
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Company};
+use super::cell::{Cell, Company, Kernel};
 use super::hypercube;
 
 /// The schedulers, the oldest one first.
@@ -31,6 +31,8 @@ pub enum Grid {
     First,
     /// The grid for a rule that does not change any more.
     HeldOut,
+    /// The cells of [this machine](super::on_host).
+    Host,
 }
 
 /// The cells of a grid that are run.
@@ -88,19 +90,20 @@ struct Ranges {
 }
 
 impl Grid {
-    /// Both grids.
-    pub const ALL: [Grid; 2] = [Grid::First, Grid::HeldOut];
+    /// The simulated grids.
+    pub const SIMULATED: [Grid; 2] = [Grid::First, Grid::HeldOut];
 
     /// The name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Grid::First => "first",
             Grid::HeldOut => "held-out",
+            Grid::Host => "host",
         }
     }
 
-    const fn ranges(self) -> Ranges {
-        match self {
+    const fn ranges(self) -> Option<Ranges> {
+        Some(match self {
             Grid::First => Ranges {
                 slices: 20,
                 seed: 1,
@@ -117,34 +120,64 @@ impl Grid {
                 switches_us: [5, 3],
                 grains: (0.7, 70.0),
             },
-        }
+            Grid::Host => return None,
+        })
     }
 
-    /// All cells, slice by slice. Their numbers count from one.
+    /// All cells, slice by slice. Their numbers count from one. None of [`Grid::Host`], whose cells
+    /// depend on this machine.
     pub fn cells(self) -> Vec<Cell> {
-        let ranges = self.ranges();
+        let Some(ranges) = self.ranges() else { return Vec::new() };
         let points = hypercube::draw::<7>(ranges.slices, SLICE, ranges.seed);
         (1..).zip(points).map(|(number, point)| self.cell(&ranges, number, point)).collect()
     }
 
     fn cell(self, ranges: &Ranges, number: u32, point: [f64; 7]) -> Cell {
-        let [scheduler, cpus, wakeup, grain, load, company, team] = point;
+        let [scheduler, cpus, wakeup, jobs @ ..] = point;
         let scheduler = one_of(&SCHEDULERS, scheduler);
-        let cpus = one_of(&ranges.cpus, cpus);
-        let eighths = 4 + (load * f64::from(LOADS)) as u32;
-        let (finest, coarsest) = ranges.grains;
         let [of_2_4, of_others] = ranges.switches_us;
         let switch = if scheduler == Scheduler::Linux24 { of_2_4 } else { of_others };
-        let company = one_of(&Company::ALL, company);
+        let machine = Machine {
+            kernel: Kernel::Simulated(scheduler),
+            cpus: one_of(&ranges.cpus, cpus),
+            context_switch: Span::from_micros(switch),
+            wakeup_cost: Span::from_micros(one_of(&ranges.wakeup_costs_us, wakeup)),
+        };
+        machine.with_jobs(self, number, &Company::ALL, ranges.grains, jobs)
+    }
+}
+
+/// The machine of a cell.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) kernel: Kernel,
+    pub(super) cpus: u32,
+    pub(super) context_switch: Span,
+    pub(super) wakeup_cost: Span,
+}
+
+impl Machine {
+    /// The cell with the jobs of a point: its grain, load, company and size of a team.
+    pub(super) fn with_jobs(
+        self,
+        grid: Grid,
+        number: u32,
+        companies: &[Company],
+        (finest, coarsest): (f64, f64),
+        [grain, load, company, team]: [f64; 4],
+    ) -> Cell {
+        let Machine { kernel, cpus, context_switch, wakeup_cost } = self;
+        let eighths = 4 + (load * f64::from(LOADS)) as u32;
+        let company = one_of(companies, company);
         let threads = (eighths * cpus).div_ceil(8).max(company.fewest_threads());
         let largest = f64::from(company.largest_team(threads).min(cpus).max(2));
         Cell {
-            grid: self,
+            grid,
             number,
-            scheduler,
+            kernel,
             cpus,
-            context_switch: Span::from_micros(switch),
-            wakeup_cost: Span::from_micros(one_of(&ranges.wakeup_costs_us, wakeup)),
+            context_switch,
+            wakeup_cost,
             grain: round(finest * (coarsest / finest).powf(grain)),
             company,
             threads,
@@ -176,11 +209,11 @@ mod tests {
 
     #[test]
     fn every_slice_has_each_kernel_size_cost_and_company_equally_often() {
-        for grid in Grid::ALL {
+        for grid in Grid::SIMULATED {
             let cells = grid.cells();
             assert!(cells.len() <= 1000);
             for slice in cells.chunks(SLICE as usize) {
-                assert_eq!(counts(slice, |cell| cell.scheduler.name()), [12; 4]);
+                assert_eq!(counts(slice, |cell| cell.kernel.name().to_owned()), [12; 4]);
                 assert_eq!(counts(slice, |cell| cell.cpus), [6; 8]);
                 assert_eq!(counts(slice, |cell| cell.wakeup_cost), [12; 4]);
                 assert_eq!(counts(slice, |cell| cell.company), [6; 8]);

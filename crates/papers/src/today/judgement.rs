@@ -205,6 +205,7 @@ pub(super) mod tests {
                 worst_seconds: 2.0 * seconds,
                 is_cut_off: false,
                 events: 1,
+                others_percent: None,
             };
             (from..).zip(seconds).map(run).collect::<Vec<_>>()
         };

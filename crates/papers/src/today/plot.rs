@@ -1,8 +1,7 @@
 //! The conclusions as drawings and as a page: for each kernel, the speed of each rule over that of
 //! the best fixed rule, from the worst cell to the best.
 
-use super::conclusions::{Conclusions, GridReport};
-use super::grid::{Grid, SCHEDULERS};
+use super::conclusions::{Conclusions, GridReport, schedulers};
 use super::text;
 use crate::figure::drawing::{Axes, DrawnLine, Panel, Point};
 use crate::figure::expected::Scale;
@@ -36,17 +35,14 @@ const STYLE: &str = "text { font-family: system-ui, sans-serif; font-size: 11px;
 
 /// A chart for each kernel, with its caption.
 fn charts(conclusions: &Conclusions) -> Vec<(String, String)> {
-    let panels: Vec<Panel> = SCHEDULERS
+    let panels: Vec<Panel> = schedulers(&conclusions.cells)
         .into_iter()
-        .map(|scheduler| panel(conclusions, scheduler.name()))
+        .map(|scheduler| panel(conclusions, scheduler))
         .filter(|panel| panel.lines.iter().any(|line| !line.points.is_empty()))
         .collect();
     let against = "the cells, the worst first, in percent";
-    let id = match conclusions.grid {
-        Grid::First => "first",
-        Grid::HeldOut => "held-out",
-    };
-    let axes = Axes { id, x_label: "cells, the worst first (%)", against, scale: Scale::Ratio };
+    let axes =
+        Axes { id: conclusions.grid.name(), x_label: "cells, the worst first (%)", against, scale: Scale::Ratio };
     let title = |panel: &Panel| format!("Speed over that of the best fixed rule: {}", panel.name);
     // Only round numbers have labels.
     let in_words = |share: f64| if share % 25.0 == 0.0 { share.to_string() } else { String::new() };
@@ -56,7 +52,7 @@ fn charts(conclusions: &Conclusions) -> Vec<(String, String)> {
 
 /// For each rule, its ratios in ascending order.
 fn panel(conclusions: &Conclusions, scheduler: &str) -> Panel {
-    let here = || conclusions.cells.iter().filter(|cell| cell.cell.scheduler.name() == scheduler);
+    let here = || conclusions.cells.iter().filter(|cell| cell.cell.kernel.name() == scheduler);
     let line = |rule: &String| {
         let mut ratios: Vec<f64> = here().filter_map(|cell| cell.ratio(rule)).collect();
         ratios.sort_unstable_by(f64::total_cmp);
@@ -96,6 +92,7 @@ pub fn render(conclusions: &Conclusions) -> String {
 pub fn html(report: &GridReport<'_>) -> String {
     let incomplete = || format!("<p>{}</p>\n", incomplete(report.runs, report.planned_runs));
     let mut body = if report.complete { String::new() } else { incomplete() };
+    body += &report.host.as_ref().map_or_else(String::new, |host| format!("<p>{}</p>\n", escape(&host.in_words())));
     for conclusions in &report.grids {
         let charts: Vec<String> = charts(conclusions).iter().map(|(caption, chart)| figure(caption, chart)).collect();
         body += &format!("<h3>{}</h3>\n{}{}", text::heading(conclusions), grid(&charts), tables(conclusions));
@@ -135,18 +132,16 @@ fn tables(conclusions: &Conclusions) -> String {
             }),
         ),
     ];
-    let [of_kernels, of_cells] = match conclusions.grid {
-        Grid::First => ["first-kernels", "first-cells"],
-        Grid::HeldOut => ["held-out-kernels", "held-out-cells"],
-    };
-    table::render(of_kernels, "How close rules come to the best fixed rule of each cell", summary)
-        + &table::render(of_cells, "All cells", cells)
+    let [of_kernels, of_cells] = ["kernels", "cells"].map(|part| format!("{}-{part}", conclusions.grid.name()));
+    table::render(&of_kernels, "How close rules come to the best fixed rule of each cell", summary)
+        + &table::render(&of_cells, "All cells", cells)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Paper;
+    use crate::today::grid::Grid;
     use crate::today::judgement::tests::{clear, plan};
 
     #[test]
@@ -156,10 +151,11 @@ mod tests {
         let text = render(&conclusions);
         let document = roxmltree::Document::parse(&text).unwrap();
         let captions = document.descendants().filter(|node| node.attribute("class") == Some("caption"));
-        let scheduler = plan.cells[0].scheduler.name();
+        let scheduler = plan.cells[0].kernel.name();
         assert_eq!(captions.filter_map(|node| node.text()).collect::<Vec<_>>(), [scheduler]);
         let paper = Paper::named("barrier/today").unwrap();
-        let report = GridReport { paper, complete: false, runs: 18, planned_runs: 20, grids: vec![conclusions] };
+        let report =
+            GridReport { paper, complete: false, runs: 18, planned_runs: 20, host: None, grids: vec![conclusions] };
         let page = html(&report);
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         roxmltree::Document::parse_with_options(&page, options).unwrap();

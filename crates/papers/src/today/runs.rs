@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
+use measure::disturbance::Disturbance;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Failure;
-use policy::Instant;
 use policy::waiting::{Bound, WaitingRule};
+use policy::{Instant, Span};
 use scenario::result::Outcome;
 use scenario::{Arm, Experiment, Scenario, Setting};
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
+use super::cell::{Cell, Kernel};
 use super::grid::Grid;
 use super::judgement::Judge;
 
@@ -53,6 +54,9 @@ pub struct Run {
     pub is_cut_off: bool,
     /// The number of simulated events.
     pub events: u64,
+    /// The share of the machine that other programs took, in percent. `None` in the simulator.
+    #[serde(default)]
+    pub others_percent: Option<f64>,
 }
 
 impl Run {
@@ -87,14 +91,34 @@ impl Step<'_> {
     ///
     /// [`Failure`]: it cannot be simulated, or was cancelled.
     pub fn make(&self, worlds: &TwoWorlds, cancel: &AtomicBool) -> Result<Run, Failure> {
-        let failed = |why: String| Failure::Failed(format!("cell {}, {}: {why}", self.cell.number, self.rule).into());
-        let (setting, seed, limit) = (self.setting(), self.run_seed(), self.cell.limit());
-        let simulation = move |machine: &_, setting: &_| sim::run_until(machine, setting, seed, limit);
-        let (outcome, end) = worlds.simulate(&setting, simulation, cancel).map_err(|why| match why {
-            Failure::Failed(why) => failed(why.to_string()),
+        let setting = self.setting();
+        let done = match self.cell.kernel {
+            Kernel::Simulated(_) => self.simulate(&setting, worlds, cancel),
+            Kernel::Host(_) => self.measure(&setting, worlds, cancel),
+        };
+        let done = done.map_err(|why| match why {
+            Failure::Failed(why) => self.failed(&why.to_string()),
             other => other,
         })?;
-        self.run(&setting, &outcome, end).ok_or_else(|| failed("no team was measured".to_owned()))
+        self.run(&setting, &done).ok_or_else(|| self.failed("no team was measured"))
+    }
+
+    fn failed(&self, why: &str) -> Failure {
+        Failure::Failed(format!("cell {}, {}: {why}", self.cell.number, self.rule).into())
+    }
+
+    fn simulate(&self, setting: &Setting, worlds: &TwoWorlds, cancel: &AtomicBool) -> Result<Done, Failure> {
+        let (seed, limit) = (self.run_seed(), self.cell.limit());
+        let simulation = move |machine: &_, setting: &_| sim::run_until(machine, setting, seed, limit);
+        let (outcome, end) = worlds.simulate(setting, simulation, cancel)?;
+        Ok(Done { outcome, ran: Cell::ran_until(setting, seed, end), disturbance: None })
+    }
+
+    fn measure(&self, setting: &Setting, worlds: &TwoWorlds, cancel: &AtomicBool) -> Result<Done, Failure> {
+        let limit = self.cell.limit().at.since(Instant::ZERO);
+        let (run, disturbance) = worlds.run_on_host(setting, self.run_seed(), limit.into(), cancel)?;
+        let ran = run.cut_off.into_iter().map(Option::unwrap_or_default).collect();
+        Ok(Done { outcome: run.outcome, ran, disturbance })
     }
 
     /// The seed of the run: the same for all rules, so that their draws are equal.
@@ -117,8 +141,8 @@ impl Step<'_> {
     }
 
     /// The record of the run. `None` if no team was measured.
-    fn run(&self, setting: &Setting, outcome: &Outcome, end: Instant) -> Option<Run> {
-        let seconds = Cell::seconds(setting, self.run_seed(), &outcome.jobs, end);
+    fn run(&self, setting: &Setting, Done { outcome, ran, disturbance }: &Done) -> Option<Run> {
+        let seconds = Cell::seconds(setting, &outcome.jobs, ran);
         let logarithms: Vec<f64> = seconds.iter().map(|seconds| seconds.ln()).collect();
         let (grid, cell, rule, repeat) = self.key();
         Some(Run {
@@ -130,8 +154,17 @@ impl Step<'_> {
             worst_seconds: stats::six_digits(seconds.iter().copied().fold(0.0, f64::max)),
             is_cut_off: outcome.jobs.iter().any(|job| job.rounds.is_some() && job.completion_ns.is_none()),
             events: outcome.machine.events.unwrap_or(0),
+            others_percent: disturbance.map(|disturbance| stats::six_digits(disturbance.others_percent)),
         })
     }
+}
+
+/// A run that has ended.
+struct Done {
+    outcome: Outcome,
+    /// How long each copy of a job ran if it was cut off.
+    ran: Vec<Span>,
+    disturbance: Option<Disturbance>,
 }
 
 /// What is run.
@@ -159,15 +192,15 @@ impl Plan {
     /// The runs that are missing among these. As soon as they are made, others may be missing:
     /// those of the copies, which belong to the best rule, and those of undecided cells.
     pub fn missing(&self, runs: &Runs) -> Vec<Step<'_>> {
-        let step = |cell, rule, repeat| Step { cell, rule, repeat, seed: self.seed };
+        let wanted = |cell| Judge::new(self, cell, runs).wanted();
+        self.cells.iter().flat_map(|cell| self.unmade(cell, wanted(cell), runs)).collect()
+    }
+
+    /// Those of these runs of a cell, rules and repetitions, that are missing, each once.
+    pub(super) fn unmade<'a>(&'a self, cell: &'a Cell, wanted: Vec<(WaitingRule, u32)>, runs: &Runs) -> Vec<Step<'a>> {
         let mut known = BTreeSet::new();
-        let mut missing = Vec::new();
-        for cell in &self.cells {
-            let wanted = Judge::new(self, cell, runs).wanted();
-            let steps = wanted.into_iter().map(|(rule, repeat)| step(cell, rule, repeat));
-            missing.extend(steps.filter(|step| !runs.contains(&step.key()) && known.insert(step.key())));
-        }
-        missing
+        let steps = wanted.into_iter().map(|(rule, repeat)| Step { cell, rule, repeat, seed: self.seed });
+        steps.filter(|step| !runs.contains(&step.key()) && known.insert(step.key())).collect()
     }
 }
 

@@ -38,11 +38,11 @@ fn range(load: f64) -> &'static str {
 pub(super) fn speed_ups(rules: &[String], cells: &[Judged]) -> Vec<SpeedUps> {
     let baseline = FIXED[0].to_string();
     let mut speed_ups = Vec::new();
-    for scheduler in schedulers() {
+    for scheduler in schedulers(cells) {
         for grains in GRAINS {
             for loads in LOADS {
                 let is_here = |cell: &&Judged| {
-                    cell.cell.scheduler.name() == scheduler
+                    cell.cell.kernel.name() == scheduler
                         && grain(cell.cell.grain) == grains
                         && range(cell.load) == loads
                 };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::conclusions::{BestShare, BistableRule, COPY, Conclusions, GridReport, Judged, Summary};
-use super::grid::SCHEDULERS;
+use super::grid::Grid;
 use super::runs::FIXED;
 use super::speed_ups::SpeedUps;
 use crate::text::{Column, indented, table, wrapped};
@@ -17,14 +17,19 @@ pub fn render(report: &GridReport<'_>) -> String {
         text += &format!("{}\n", incomplete(report.runs, report.planned_runs));
     }
     text += &format!("{} runs.\n", report.runs);
+    text += &report.host.as_ref().map_or_else(String::new, |host| wrapped(&host.in_words()));
     report.grids.iter().for_each(|grid| of_grid(&mut text, grid));
     text
 }
 
 /// The heading of the conclusions from a grid.
 pub(super) fn heading(conclusions: &Conclusions) -> String {
-    let (grid, cells) = (conclusions.grid.name(), conclusions.cells.len());
-    format!("The {grid} grid, {cells} cells: the speed of a rule over that of the best fixed rule of each cell")
+    let cells = report::words::counted(conclusions.cells.len() as u64, "cell");
+    let grid = match conclusions.grid {
+        Grid::Host => "This machine".to_owned(),
+        grid => format!("The {} grid", grid.name()),
+    };
+    format!("{grid}, {cells}: the speed of a rule over that of the best fixed rule of each cell")
 }
 
 fn of_grid(text: &mut String, conclusions: &Conclusions) {
@@ -97,10 +102,9 @@ fn speed_ups(speed_ups: &[SpeedUps]) -> String {
 fn best(best: &[BestShare]) -> String {
     let header = ["scheduler".to_owned()].into_iter().chain(FIXED.iter().map(ToString::to_string));
     let mut table = Table::new(header, 1);
-    for scheduler in SCHEDULERS {
-        let here = best.iter().filter(|share| share.scheduler == scheduler.name());
-        let cells = here.map(|share| Some(format!("{:.0}", share.percent)));
-        table.row([Some(scheduler.name().to_owned())].into_iter().chain(cells));
+    for here in best.chunk_by(|one, other| one.scheduler == other.scheduler) {
+        let cells = here.iter().map(|share| Some(format!("{:.0}", share.percent)));
+        table.row([here.first().map(|share| share.scheduler.clone())].into_iter().chain(cells));
     }
     indented(&table)
 }
