@@ -261,6 +261,8 @@ pub(crate) struct Jobs {
     pub(crate) jobs: Vec<Job>,
     /// The table of their turns, if they take any.
     pub(crate) turns: Option<Turns>,
+    /// When the jobs that have not ended are cut off, until that is done.
+    pub(crate) limit: Option<Instant>,
 }
 
 impl Jobs {
@@ -271,7 +273,7 @@ impl Jobs {
         turns: Option<Turns>,
         cancel: &AtomicBool,
     ) -> Result<Jobs, Error> {
-        let mut jobs = Jobs { jobs: Vec::new(), turns };
+        let mut jobs = Jobs { jobs: Vec::new(), turns, limit: None };
         for order in orders {
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
@@ -321,9 +323,10 @@ impl Jobs {
         self.send_to_endless(Request::Stop)
     }
 
-    /// Cuts off the jobs that have not ended and are not endless. Those without rounds have an empty
-    /// outcome.
+    /// Cuts off the jobs that have not ended and are not endless. Those without rounds have an
+    /// empty outcome.
     pub(crate) fn cut_off(&mut self) -> Result<(), Error> {
+        self.limit = None;
         for job in self.jobs.iter_mut().filter(|job| !job.endless && job.outcome.is_none()) {
             job.turns.iter().for_each(JobTurns::release);
             if job.counts_rounds {
@@ -367,7 +370,7 @@ impl Jobs {
                 sampler.sample_if_due(Instant::now());
                 sampler.due()
             });
-            self.receive(cancel, due.into_iter().chain(next).min())?;
+            self.receive(cancel, due.into_iter().chain(next).chain(self.limit).min())?;
         }
     }
 

@@ -131,9 +131,9 @@ impl Host {
         self.run_until(setting, seed, recording, Duration::MAX, cancel)
     }
 
-    /// Like [`Host::run`], but ends soon after `limit` (50 ms, and the time in which the jobs notice
-    /// it) if jobs have not ended by then. They have no completion time, and those that meet at a
-    /// barrier have the rounds that they have made.
+    /// Like [`Host::run`], but ends at `limit`, as soon as the jobs notice it, if they have not
+    /// ended by then. They have no completion time, and those that meet at a barrier have the rounds
+    /// that they have made.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -165,6 +165,7 @@ impl Host {
         });
         let mut sampler = Sampler::new(watched);
         let (start, idle) = (Instant::now(), idle_time(cpus));
+        jobs.limit = start.checked_add(limit);
         jobs.start_arrived(start)?;
         jobs.wait_until(cancel, Some(start), Some(&mut sampler), |jobs| {
             let have_ended = jobs.iter().all(|job| job.endless || job.outcome.is_some());

@@ -49,14 +49,14 @@ fn simulated(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
         rules: rules(arguments),
         repeat: arguments.repeat.unwrap_or(REPEAT),
         repeat_undecided: arguments.repeat.unwrap_or(REPEAT_UNDECIDED),
-        seed: arguments.seed.unwrap_or(1),
+        seed: seed(arguments),
     };
     if arguments.scenario {
         return show(&plan, paper.name);
     }
     let signals = Signals::catch()?;
     let mut study = Study::open(paper, arguments)?;
-    study.begin(&plan)?;
+    study.begin(&plan);
     let made = simulate(&plan, arguments, &signals, &mut study);
     let grids = conclusions(&plan, extent, &study.runs);
     let report = study.report(paper, &plan, &made, None, grids);
@@ -93,6 +93,10 @@ fn rules(arguments: &Arguments) -> Vec<WaitingRule> {
     }
 }
 
+fn seed(arguments: &Arguments) -> u64 {
+    arguments.seed.unwrap_or(1)
+}
+
 /// The results of a grid, in either world.
 struct Study {
     folder: Folder,
@@ -101,7 +105,8 @@ struct Study {
 }
 
 impl Study {
-    /// Opens the folder, with the runs that an earlier command made.
+    /// Opens the folder, with the runs that an earlier command made, unless they are not counted
+    /// with those to come.
     fn open(paper: &Paper, arguments: &Arguments) -> Result<Study, Stop> {
         let started = Timestamp::of(SystemTime::now());
         let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
@@ -109,15 +114,15 @@ impl Study {
         folder.keep_rows(&earlier);
         let mut manifest = Manifest::begin(paper.name, &[arguments.world()], started);
         manifest.identify_program().context("cannot read this program's own file")?;
+        manifest.seed = seed(arguments);
+        folder.check(&manifest)?;
         Ok(Study { folder, runs: earlier.into_iter().collect(), manifest })
     }
 
-    /// Begins to make the runs of a plan, unless the earlier ones are not counted with them.
-    fn begin(&mut self, plan: &Plan) -> Result<(), Stop> {
-        (self.manifest.repeat, self.manifest.seed) = (plan.repeat, plan.seed);
-        self.folder.check(&self.manifest)?;
+    /// Begins to make the runs of a plan.
+    fn begin(&mut self, plan: &Plan) {
+        self.manifest.repeat = plan.repeat;
         self.folder.write(MANIFEST, &self.manifest);
-        Ok(())
     }
 
     /// Adds a run.

@@ -262,14 +262,17 @@ impl Cell {
     pub fn setting(&self, rule: WaitingRule, seed: u64) -> Setting {
         let mut stream = Stream::named(seed, "start", 0);
         let tick = self.tick();
-        let mut arrival = || Arrival {
-            at: Span::from_nanos(stream.below(tick.as_nanos())),
-            every: Some(Distribution::Uniform { from: Span::ZERO, to: tick }),
+        let mut arrival = |copies: u32| {
+            // On this machine all have begun soon after the start.
+            let copies = if self.is_on_host() { u64::from(copies) } else { 1 };
+            let to = Span::from_nanos(tick.as_nanos() / copies);
+            let at = Span::from_nanos(stream.below(tick.as_nanos()));
+            Arrival { at, every: Some(Distribution::Uniform { from: Span::ZERO, to }) }
         };
         let mut jobs: Vec<Job> = Vec::new();
         for Teams { name, copies, grain } in self.teams() {
             let kind = self.barrier(self.team, grain, self.rounds(grain), rule);
-            jobs.push(Job { arrival: arrival(), ..Job::new(name, copies, kind) });
+            jobs.push(Job { arrival: arrival(copies), ..Job::new(name, copies, kind) });
         }
         let others = self.threads.saturating_sub(jobs.iter().map(|job| job.copies * self.team).sum());
         // All jobs go on until the last team is done, so one round of the others is enough.
@@ -286,7 +289,7 @@ impl Cell {
         if let Some((copies, kind)) = crowd {
             let phase = Distribution::exactly(self.phase_length().scaled(2000));
             let every = if self.company == Company::Phases { Some(phase) } else { None };
-            jobs.push(Job { arrival: Arrival { every, ..arrival() }, ..Job::new(CROWD, copies, kind) });
+            jobs.push(Job { arrival: Arrival { every, ..arrival(1) }, ..Job::new(CROWD, copies, kind) });
         }
         // Threads that come and go must end.
         Setting { machine: self.machine(), jobs, coscheduling: None, keep_running: self.company != Company::Phases }

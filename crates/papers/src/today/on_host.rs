@@ -1,11 +1,12 @@
 //! The grid on this machine: a few cells of its size, and the order and number of their runs.
 //!
-//! Every run is cut off after [`HOST_RUN`], so all take equally long, whatever the rule: a team that
-//! spins on a machine with too many threads does not take forever, it has made few rounds.
+//! Every run is cut off after [`HOST_RUN`], so all take equally long, whatever the rule: a team
+//! that spins on a machine with too many threads does not take forever, it has made few rounds.
 //!
 //! Runs come in rounds. In each, every cell has a block in which each rule runs once, and a copy of
 //! the fixed rule that was the best in the earlier rounds, in random order. So a machine that gets
-//! busier affects all of them alike, the copy included.
+//! busier affects all of them alike, the copy included. If there was another best rule before, or
+//! none, the copy makes up for the rounds that it lacks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -99,15 +100,16 @@ fn block<'a>(plan: &'a Plan, cell: &'a Cell, runs: &Runs, number: u32) -> Vec<St
     /// More than there are rounds.
     const ORDERS: u32 = 10_000;
     let mut block: Vec<_> = plan.all_rules().into_iter().map(|rule| (rule, number)).collect();
-    if let Some(earlier) = number.checked_sub(1) {
-        block.extend(Judge::new(plan, cell, runs).best(number).map(|best| (best, OF_COPY + earlier)));
+    if number > 0
+        && let Some(best) = Judge::new(plan, cell, runs).best(number)
+    {
+        block.extend((OF_COPY..=OF_COPY + number).map(|repeat| (best, repeat)));
     }
     interleaving::shuffle(&mut block, plan.seed, cell.number * ORDERS + number);
     plan.unmade(cell, block, runs)
 }
 
-/// The missing runs after all rounds: the last ones of the copies, and all those of a copy if another
-/// rule was the best after all.
+/// The missing runs after all rounds: those of a copy, if another rule was the best after all.
 pub fn last_round<'a>(plan: &'a Plan, runs: &Runs) -> Vec<Step<'a>> {
     let mut missing = plan.missing(runs);
     interleaving::shuffle(&mut missing, plan.seed, plan.repeat);
@@ -296,27 +298,32 @@ mod tests {
         for number in 0..plan.repeat {
             let steps = round(&plan, &runs, number);
             let made = make(&mut runs, steps);
-            assert_eq!(made.len(), if number == 0 { 25 * 5 } else { 25 * 6 });
+            // `2cs+` is the best in the first round, but not in two together.
+            let (best, copies): (_, &[u32]) = match number {
+                0 => (None, &[]),
+                1 => (Some("2cs+"), &[0, 1]),
+                2 => (Some("always-block"), &[0, 1, 2]),
+                _ => (Some("always-block"), &[3]),
+            };
+            assert_eq!(made.len(), 25 * (5 + copies.len()));
             for block in made.chunk_by(|one, other| one.0 == other.0) {
                 let rules = block.iter().filter(|run| run.2 == number).map(|run| &run.1).collect::<BTreeSet<_>>();
                 assert_eq!(rules.len(), 5, "{block:?}");
-                let copy = block.iter().find(|run| run.2 >= OF_COPY).map(|run| (run.1.as_str(), run.2 - OF_COPY));
-                // `2cs+` is the best in the first round, but not in two together.
-                let best = match number {
-                    0 => None,
-                    1 => Some(("2cs+", 0)),
-                    _ => Some(("always-block", number - 1)),
-                };
-                assert_eq!(copy, best);
+                let of_copy = || block.iter().filter(|run| run.2 >= OF_COPY);
+                assert!(of_copy().all(|run| Some(run.1.as_str()) == best), "{block:?}");
+                let mut repeats: Vec<u32> = of_copy().map(|run| run.2 - OF_COPY).collect();
+                repeats.sort_unstable();
+                assert_eq!(repeats, copies);
                 orders.push(block.iter().map(|run| run.1.clone()).collect::<Vec<_>>());
             }
         }
         assert!(orders.iter().any(|order| *order != orders[0]));
-        // The copy of the best rule of all rounds lacks that of the first and of the last one.
-        let steps = last_round(&plan, &runs);
-        let last = make(&mut runs, steps);
-        assert!(last.iter().all(|run| run.1 == "always-block" && [OF_COPY, OF_COPY + 3].contains(&run.2)));
-        assert_eq!((last.len(), plan.missing(&runs).len()), (50, 0));
+        assert_eq!((last_round(&plan, &runs).len(), plan.missing(&runs).len()), (0, 0));
+        // With fewer rounds, another rule is the best.
+        let fewer = Plan { repeat: 1, repeat_undecided: 1, ..plan };
+        let lacks = last_round(&fewer, &runs.iter().filter(|run| run.repeat < OF_COPY).cloned().collect());
+        assert!(lacks.iter().all(|step| step.key().2 == "2cs+" && step.repeat == OF_COPY));
+        assert_eq!(lacks.len(), 25);
     }
 
     #[test]

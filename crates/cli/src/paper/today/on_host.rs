@@ -16,7 +16,7 @@ use policy::waiting::WaitingRule;
 use report::words;
 use scenario::result::World;
 
-use super::{Study, check_numbers, chosen, rules, show};
+use super::{Study, check_numbers, chosen, rules, seed, show};
 use crate::arguments::paper::Paper as Arguments;
 use crate::output::{print_message, print_notes};
 use crate::signals::Signals;
@@ -35,7 +35,7 @@ pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
     check_numbers(arguments, on_host::CELLS as usize)?;
     let plan = |calibration: &HostCalibration, rules, repeat| {
         let cells = chosen(on_host::cells(calibration), arguments)?;
-        Ok::<_, Stop>(Plan { cells, rules, repeat, repeat_undecided: repeat, seed: arguments.seed.unwrap_or(1) })
+        Ok::<_, Stop>(Plan { cells, rules, repeat, repeat_undecided: repeat, seed: seed(arguments) })
     };
     if arguments.scenario {
         return show(&plan(&calibrate::load(false)?, rules(arguments), 1)?, paper.name);
@@ -63,7 +63,7 @@ pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
     let settings =
         Settings { rules: plan.rules.iter().map(WaitingRule::to_string).collect(), repeat: plan.repeat, calibration };
     study.manifest.settings = serde_json::to_value(&settings).ok();
-    study.begin(&plan)?;
+    study.begin(&plan);
     announce(&plan, &study, each);
     let made = measure(&plan, &worlds, &signals, &mut study);
     let measured = Measured::new(&settings.calibration, &study.runs);
@@ -96,11 +96,12 @@ fn rules_of(arguments: &Arguments, earlier: Option<&Settings>) -> Result<Vec<Wai
     earlier.rules.iter().map(|rule| rule.parse::<WaitingRule>().map_err(|why| Stop::Input(anyhow!("{why}")))).collect()
 }
 
-/// Makes one run that does not count, with the largest overhead. Returns how long it takes.
+/// Makes one run that does not count. Returns how long it takes, which few exceed: its threads leave
+/// the CPUs to no other.
 fn warm_up(plan: &Plan, worlds: &TwoWorlds, signals: &Signals) -> Result<Duration, Stop> {
     let Some(cell) = on_host::slowest_to_start(&plan.cells) else { return Ok(Duration::ZERO) };
     let begun = Instant::now();
-    let step = Step { cell, rule: WaitingRule::AlwaysBlock, repeat: 0, seed: plan.seed };
+    let step = Step { cell, rule: WaitingRule::AlwaysSpin, repeat: 0, seed: plan.seed };
     step.make(worlds, signals.cancel()).map_err(|why| signals.stop_for(why))?;
     Ok(begun.elapsed())
 }
