@@ -120,14 +120,16 @@ fn the_grid_is_continued_only_by_the_program_that_began_it() {
     assert_eq!(runs_in(&out), 6);
     let append = [&options[..], &["--repeat", "2", "--append"]].concat();
     rowlock(folder.path(), &append).expect_success();
-    assert_eq!(runs_in(&out), 12);
+    // Another fixed rule may now be the best.
+    let made = runs_in(&out);
+    assert!((12..=13).contains(&made), "{made}");
     let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
     let value: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     let program = value["program_sha256"].as_str().unwrap();
     fs::write(out.join("manifest.json"), manifest.replace(program, &program.replace(&program[..1], "x"))).unwrap();
     let refused = rowlock(folder.path(), &append).expect_exit(2).stderr;
     assert!(refused.contains("another build of rowlock") && refused.contains("use another folder"), "{refused}");
-    assert_eq!(runs_in(&out), 12);
+    assert_eq!(runs_in(&out), made);
 }
 
 #[test]
