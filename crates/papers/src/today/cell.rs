@@ -160,9 +160,11 @@ const CROWD: &str = "crowd";
 const VARIATION: f64 = 0.1;
 /// The most rounds of all threads together. A cell that would have more has less work, which
 /// affects fine grains on large machines.
-const MOST_ROUNDS: f64 = 3e6;
+const MOST_ROUNDS: f64 = 1e6;
+/// Finer grains, in multiples of CS, have as many rounds as this one.
+const FINEST: f64 = 0.5;
 /// The most events of a run.
-const MOST_EVENTS: u64 = 12_000_000;
+const MOST_EVENTS: u64 = 6_000_000;
 /// The fewest rounds of a team.
 const FEWEST_ROUNDS: f64 = 50.0;
 /// Machines of up to this many CPUs have more work.
@@ -234,13 +236,18 @@ impl Cell {
             _ => TICKS_OF_LARGE,
         };
         let work = (self.tick().as_nanos() * ticks) as f64;
-        let rounds = |of: &Teams| f64::from(of.copies * self.team) * work / self.compute(of.grain);
+        let rounds = |of: &Teams| f64::from(of.copies * self.team) * work / self.counted(of.grain);
         let rounds: f64 = self.teams().iter().map(rounds).sum();
         work * (MOST_ROUNDS / rounds).min(1.0)
     }
 
+    /// The mean computation by which rounds are counted. On this machine the time bounds them.
+    fn counted(&self, grain: f64) -> f64 {
+        self.compute(if self.is_on_host() { grain } else { grain.max(FINEST) })
+    }
+
     fn rounds(&self, grain: f64) -> u64 {
-        (self.work() / self.compute(grain)).max(FEWEST_ROUNDS).ceil() as u64
+        (self.work() / self.counted(grain)).max(FEWEST_ROUNDS).ceil() as u64
     }
 
     /// How long all teams need if each has its fair share of the CPUs, and each round costs four

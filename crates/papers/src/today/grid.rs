@@ -110,7 +110,7 @@ impl Grid {
                 cpus: [2, 4, 8, 16, 32, 64, 128, 256],
                 wakeup_costs_us: [0, 5, 20, 40],
                 switches_us: [6, 2],
-                grains: (1.0, 50.0),
+                grains: (0.05, 50.0),
             },
             Grid::HeldOut => Ranges {
                 slices: 10,
@@ -118,7 +118,7 @@ impl Grid {
                 cpus: [3, 6, 12, 24, 48, 96, 144, 192],
                 wakeup_costs_us: [2, 10, 15, 30],
                 switches_us: [5, 3],
-                grains: (0.7, 70.0),
+                grains: (0.04, 70.0),
             },
             Grid::Host => return None,
         })
@@ -225,7 +225,7 @@ mod tests {
     fn grains_and_loads_are_spread_over_their_ranges() {
         let cells = Grid::First.cells();
         // The logarithms of the grains are uniform: as many below the middle as above.
-        let fine = cells.iter().filter(|cell| cell.grain < 50_f64.sqrt()).count();
+        let fine = cells.iter().filter(|cell| cell.grain < (0.05_f64 * 50.0).sqrt()).count();
         assert!(fine.abs_diff(cells.len() / 2) <= 2, "{fine}");
         let large: Vec<Cell> = cells.into_iter().filter(|cell| cell.cpus >= 16).collect();
         assert!(large.iter().all(|cell| (0.5..=3.0).contains(&cell.load())));

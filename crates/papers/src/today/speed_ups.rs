@@ -21,13 +21,13 @@ pub struct SpeedUps {
     pub rules: Vec<(String, f64)>,
 }
 
-/// The ranges of grains: at most 3 CS, at most 12 CS, and more.
-const GRAINS: [&str; 3] = ["fine", "medium", "coarse"];
+/// The ranges of grains: at most 0.5 CS, at most 3 CS, at most 12 CS, and more.
+const GRAINS: [&str; 4] = ["finest", "fine", "medium", "coarse"];
 /// The ranges of loads that are averaged.
 const LOADS: [&str; 3] = ["up to 1", "1 to 2", "2 and more"];
 
 fn grain(multiple: f64) -> &'static str {
-    GRAINS[usize::from(multiple > 3.0) + usize::from(multiple > 12.0)]
+    GRAINS[[0.5, 3.0, 12.0].into_iter().filter(|most| multiple > *most).count()]
 }
 
 fn range(load: f64) -> &'static str {
@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn grains_and_loads_belong_to_one_range() {
-        assert_eq!([1.0, 3.0, 3.01, 12.0, 50.0].map(grain), ["fine", "fine", "medium", "medium", "coarse"]);
+        assert_eq!([0.05, 0.5, 0.51, 3.0].map(grain), ["finest", "finest", "fine", "fine"]);
+        assert_eq!([3.01, 12.0, 50.0].map(grain), ["medium", "medium", "coarse"]);
         assert_eq!([0.5, 1.0, 1.125, 2.0].map(range), ["up to 1", "up to 1", "1 to 2", "2 and more"]);
     }
 }
