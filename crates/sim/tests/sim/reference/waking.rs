@@ -48,7 +48,7 @@ impl Waking {
             && (scene.may_run)(here)
             && !scene.is_free[scene.previous]
             && here != scene.previous
-            && 100 * (loads.of_cpu(here) + loads.of_thread(thread)) < 108 * loads.without(thread, scene.previous)
+            && 100 * (loads.of_cpu(here) + loads.of_sleeping(thread)) < 108 * loads.without(thread, scene.previous)
         {
             target = here;
         }
