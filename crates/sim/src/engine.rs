@@ -7,6 +7,7 @@
 mod account;
 pub(crate) mod cells;
 mod check;
+mod cores;
 pub(crate) mod coscheduling;
 mod cpus;
 mod device;
@@ -39,6 +40,7 @@ use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
 
 use self::account::{CpuUse, MachineTime};
+use self::cores::Cores;
 use self::coscheduling::Coscheduling;
 use self::device::{Agenda, Device};
 use self::event::{Event, Order};
@@ -79,6 +81,7 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     agenda: Agenda,
     device: Device,
     network: Network,
+    cores: Cores,
     workload: Workload<'a>,
     /// On a machine with cells.
     coscheduling: Option<Coscheduling>,
@@ -124,6 +127,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             agenda: Agenda::default(),
             device: Device::new(machine.device_depth),
             network: Network::new(machine),
+            cores: Cores::new(machine, workload.threads.len()),
             coscheduling,
             woken: Vec::new(),
             receivers: Vec::new(),

@@ -138,7 +138,7 @@ impl Loads {
         (self.of_cpu(cpu) - own).max(0)
     }
 
-    pub(crate) fn mean(&self) -> i128 {
-        self.cpus.iter().map(|average| average.rounded()).sum::<i128>() / self.cpus.len() as i128
+    pub(crate) fn mean(&self, cpus: &[Cpu]) -> i128 {
+        cpus.iter().map(|&cpu| self.of_cpu(cpu)).sum::<i128>() / cpus.len() as i128
     }
 }
