@@ -25,6 +25,7 @@ mod pipeline;
 pub mod scheduler;
 #[cfg(test)]
 mod script;
+mod speed;
 mod steps;
 mod stop;
 mod threads;

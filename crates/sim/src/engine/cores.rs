@@ -1,4 +1,4 @@
-//! What the CPUs of a core and of a node share: caches and, if a core has several CPUs, the core.
+//! The things that CPUs of a node and of a core share: caches and, with several CPUs, the core.
 //!
 //! * **Refill**: a thread that gets a CPU of another core than the one that it last had fills its
 //!   cache again. The switch to it takes longer by that time, which belongs to the thread.
@@ -7,28 +7,23 @@
 //!   computation ends at the first step at which it is complete. Spins and other waits are times,
 //!   and do not depend on the speed.
 
-use std::ops::Range;
-
 use policy::{CpuId, Span, ThreadId};
 use scenario::{Machine, Topology};
 
-use super::Engine;
-use super::observer::{CpuState, Observer};
-use super::scheduler::Scheduler;
-use super::threads::{Activity, ENDLESS};
+use super::threads::ENDLESS;
 
 /// The speed of a CPU that has its core for itself, in percent.
-const FULL: u64 = 100;
+pub(super) const FULL: u64 = 100;
 
 #[derive(Clone, Debug)]
 pub(super) struct Cores {
-    topology: Topology,
+    pub(super) topology: Topology,
     step: Span,
-    /// What a thread from another core costs, and what one from another node costs more.
+    /// The time for a thread from another core, and the further one if that is of another node.
     cache_refill: Span,
     node_refill: Span,
     /// The speed of a CPU that shares its core, in percent.
-    shared: u64,
+    pub(super) shared: u64,
     /// The CPU that each thread last had, or [`NO_CPU`]. Empty if a refill costs nothing.
     last: Vec<u32>,
     /// The hundredths of a nanosecond by which each thread is further than the whole ones. Empty if
@@ -70,12 +65,12 @@ impl Cores {
 
     /// Whether CPUs of a core slow each other down.
     #[inline]
-    fn slow_down(&self) -> bool {
+    pub(super) fn slow_down(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// What is left of a computation after some time.
-    fn progress(&mut self, thread: ThreadId, left: Span, speed: u64, ran: Span) -> Span {
+    /// The rest of a computation after some time.
+    pub(super) fn progress(&mut self, thread: ThreadId, left: Span, speed: u64, ran: Span) -> Span {
         let part = &mut self.parts[thread.index()];
         let done = u128::from(ran.as_nanos()) * u128::from(speed) + u128::from(*part);
         let whole = done / u128::from(FULL);
@@ -88,72 +83,11 @@ impl Cores {
     }
 
     /// How long a computation takes at this speed, in whole steps.
-    fn duration(&self, thread: ThreadId, left: Span, speed: u64) -> Span {
+    pub(super) fn duration(&self, thread: ThreadId, left: Span, speed: u64) -> Span {
         let hundredths = u128::from(left.as_nanos()) * u128::from(FULL) - u128::from(self.parts[thread.index()]);
         let step = u128::from(self.step.as_nanos());
         let nanos = hundredths.div_ceil(u128::from(speed)).div_ceil(step) * step;
         u64::try_from(nanos).map_or(ENDLESS, Span::from_nanos)
-    }
-}
-
-/// What is left of an activity whose progress depends on the speed of the CPU.
-fn work(activity: &mut Activity) -> Option<&mut Span> {
-    match activity {
-        Activity::Compute { left } | Activity::Manage { left } => Some(left).filter(|left| **left != ENDLESS),
-        _ => None,
-    }
-}
-
-impl<S: Scheduler, R: policy::record::Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// The speed of a CPU, in percent.
-    fn speed(&self, cpu: CpuId) -> u64 {
-        let is_busy = |other: u32| other != cpu.0 && self.cpus[other as usize].state != CpuState::Idle;
-        if self.cores.topology.core(cpu).any(is_busy) { self.cores.shared } else { FULL }
-    }
-
-    /// The running thread of a CPU has continued its activity for some time.
-    #[inline]
-    pub(super) fn advance(&mut self, cpu: CpuId, thread: ThreadId, span: Span) {
-        if self.cores.slow_down() {
-            let speed = self.speed(cpu);
-            if let Some(left) = work(&mut self.workload.threads[thread.index()].activity) {
-                *left = self.cores.progress(thread, *left, speed, span);
-                return;
-            }
-        }
-        self.workload.threads[thread.index()].ran(span);
-    }
-
-    /// How long a computation of the running thread of a CPU takes if nothing changes.
-    #[inline]
-    pub(super) fn duration(&self, cpu: CpuId, thread: ThreadId, left: Span) -> Span {
-        if self.cores.slow_down() && left != ENDLESS {
-            return self.cores.duration(thread, left, self.speed(cpu));
-        }
-        left
-    }
-
-    /// Changes the state of a CPU from idle or to it, on which the speed of others may depend.
-    pub(super) fn with_speeds_of_siblings(&mut self, cpu: CpuId, change: impl FnOnce(&mut Self)) {
-        if !self.cores.slow_down() {
-            return change(self);
-        }
-        let core: Range<u32> = self.cores.topology.core(cpu);
-        let computing: Vec<(CpuId, ThreadId)> = core
-            .map(CpuId)
-            .filter(|&sibling| sibling != cpu)
-            .filter_map(|sibling| match self.cpus[sibling.index()].state {
-                CpuState::Running(thread) => Some((sibling, thread)),
-                _ => None,
-            })
-            .filter(|(_, thread)| {
-                let mut activity = self.workload.threads[thread.index()].activity;
-                work(&mut activity).is_some()
-            })
-            .collect();
-        computing.iter().for_each(|&(sibling, _)| self.charge(sibling));
-        change(self);
-        computing.into_iter().for_each(|(sibling, thread)| self.await_event(sibling, thread));
     }
 }
 

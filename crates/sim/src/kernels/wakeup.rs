@@ -70,7 +70,7 @@ pub(crate) struct Wakeups {
     memories: Vec<Memory>,
 }
 
-/// What a kernel knows when a thread wakes.
+/// The knowledge of a kernel at a wakeup.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) now: Instant,

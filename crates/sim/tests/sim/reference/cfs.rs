@@ -58,7 +58,7 @@ struct Balancing {
     failures: u32,
 }
 
-/// What came of balancing.
+/// The outcome of balancing.
 #[derive(Clone, Copy, Default)]
 struct Came {
     threads: usize,
