@@ -1,7 +1,7 @@
 //! Nodes, cores and hardware threads, calculated by hand. Switches are free, and the tick is 4 ms.
 
 use policy::Span;
-use scenario::{Attributes, Job, Machine, Scheduler};
+use scenario::{Arrival, Attributes, Job, Machine, Scheduler};
 
 use crate::timeline::{assert_timeline, cpu, setting, timeline};
 
@@ -34,12 +34,14 @@ fn new_threads_are_spread_over_nodes_then_over_cores() {
 
 #[test]
 fn an_idle_cpu_takes_a_thread_of_its_node_first() {
-    // `a`, `c` and `e` are in the first node, and `b`, `d` and `f` in the second. When `c` ends on
-    // CPU 1, a thread waits on CPU 0, and one on CPU 2, which comes next and weighs as much.
+    // `a`, `c` and `e` are in the first node, and `b`, `d`, `f` and `g` in the second. When `c` ends
+    // on CPU 1, a thread waits on CPU 0, and two on CPU 2, which comes next and weighs more.
     for (scheduler, waiting) in [(Scheduler::Cfs, "a"), (Scheduler::Eevdf, "e")] {
         let works = [("a", 9), ("b", 9), ("c", 1), ("d", 9), ("e", 9), ("f", 9)];
-        let jobs = works.map(|(name, work)| cpu(name, Some(ms(work)))).to_vec();
-        let (text, _) = timeline(&machine("2x2x1", scheduler), &setting(jobs), "abcdef", "abcdef");
+        let mut jobs = works.map(|(name, work)| cpu(name, Some(ms(work)))).to_vec();
+        let attributes = Attributes { cpus: Some("2".parse().unwrap()), ..Attributes::default() };
+        jobs.push(Job { attributes, ..cpu("g", Some(ms(9))) });
+        let (text, _) = timeline(&machine("2x2x1", scheduler), &setting(jobs), "abcdefg", "abcdefg");
         assert_timeline(
             &lines(&text, "1 ms "),
             &format!(
@@ -119,12 +121,17 @@ fn a_thread_that_has_moved_fills_its_cache_and_pays_for_it() {
 
 #[test]
 fn cpus_of_a_core_slow_each_other_down_while_both_are_busy() {
-    // Both compute at half speed until `b` ends at 2 ms. `a` has half of its work left then.
+    // If `b` begins at once, both compute at half speed until it ends at 2 ms, and `a` has half of
+    // its work left. If `b` arrives at 1 ms, both have 1 ms of work left, which takes until 3 ms:
+    // 2 ms after the arrival.
     for scheduler in Scheduler::ALL {
-        let machine = Machine { smt_speed: 50, ..machine("1x1x2", scheduler) };
-        let jobs = vec![cpu("a", Some(ms(2))), cpu("b", Some(ms(1)))];
-        let (_, outcome) = timeline(&machine, &setting(jobs), "ab", "ab");
-        let completions: Vec<_> = outcome.jobs.iter().map(|job| job.completion_ns.unwrap()).collect();
-        assert_eq!(completions, [ms(3), ms(2)], "{scheduler}");
+        for arrives in [0, 1] {
+            let machine = Machine { smt_speed: 50, ..machine("1x1x2", scheduler) };
+            let arrival = Arrival { at: ms(arrives), every: None };
+            let jobs = vec![cpu("a", Some(ms(2))), Job { arrival, ..cpu("b", Some(ms(1))) }];
+            let (_, outcome) = timeline(&machine, &setting(jobs), "ab", "ab");
+            let completions: Vec<_> = outcome.jobs.iter().map(|job| job.completion_ns.unwrap()).collect();
+            assert_eq!(completions, [3, 2].map(ms), "{scheduler}, {arrives} ms");
+        }
     }
 }
