@@ -9,9 +9,9 @@
 //! difference between the two host runs of a pass, which even a perfect prediction would have. The
 //! list of settings was fixed before the first measurement.
 //!
-//! A second table has the placement of the simulated teams: the shares of windows of a tick in which
-//! they run side by side, stacked on one CPU, or alternating. A trace of the host's context switches
-//! can be judged by the same rule (`measure::states::placement`).
+//! A second table has the placement of the simulated teams: the shares of windows of a tick in
+//! which they run side by side, stacked on one CPU, or alternating. A trace of the host's context
+//! switches can be judged by the same rule (`measure::states::placement`).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
 
 use std::num::NonZeroUsize;

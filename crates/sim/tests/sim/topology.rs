@@ -34,8 +34,8 @@ fn new_threads_are_spread_over_nodes_then_over_cores() {
 
 #[test]
 fn an_idle_cpu_takes_a_thread_of_its_node_first() {
-    // `a`, `c` and `e` are in the first node, and `b`, `d`, `f` and `g` in the second. When `c` ends
-    // on CPU 1, a thread waits on CPU 0, and two on CPU 2, which comes next and weighs more.
+    // `a`, `c` and `e` are in the first node, and `b`, `d`, `f` and `g` in the second. When `c`
+    // ends on CPU 1, a thread waits on CPU 0, and two on CPU 2, which comes next and weighs more.
     for (scheduler, waiting) in [(Scheduler::Cfs, "a"), (Scheduler::Eevdf, "e")] {
         let works = [("a", 9), ("b", 9), ("c", 1), ("d", 9), ("e", 9), ("f", 9)];
         let mut jobs = works.map(|(name, work)| cpu(name, Some(ms(work)))).to_vec();
