@@ -8,6 +8,10 @@
 //! median of the simulator, and the measurement that of the host. The noise is the median
 //! difference between the two host runs of a pass, which even a perfect prediction would have. The
 //! list of settings was fixed before the first measurement.
+//!
+//! A second table has the placement of the simulated teams: the shares of windows of a tick in
+//! which they run side by side, stacked on one CPU, or alternating. A trace of the host's context
+//! switches can be judged by the same rule (`measure::states::placement`).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
 
 use std::num::NonZeroUsize;
@@ -16,10 +20,12 @@ use std::time::{Duration, Instant};
 
 use measure::interleaving;
 use measure::sample::JobQuantity;
+use measure::states::Placement;
+use measure::states::placement::Stints;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Worlds;
-use scenario::Setting;
 use scenario::result::World;
+use scenario::{JobKind, Machine, Setting};
 
 const PASSES: u32 = 9;
 /// No pass begins after this time.
@@ -102,6 +108,24 @@ impl SettingResult {
         self.predicted() / self.measured() - 1.0
     }
 
+    /// The mean placement of the team in so many simulations, if it has one.
+    fn placement(&self, twin: &Machine, passes: u32) -> Option<[f64; 3]> {
+        let JobKind::Barrier { threads, .. } = self.setting.jobs[0].kind else { return None };
+        let machine = self.setting.machine.complete(twin);
+        let mut sums = [0.0; 3];
+        for pass in 0..passes {
+            let mut stints = Stints::new(0..threads, machine.cpus);
+            let outcome = sim::run_observed(&machine, &self.setting, SEED + u64::from(pass), &mut stints).unwrap();
+            let end = policy::Instant::ZERO + outcome.jobs[0].completion_ns.unwrap();
+            let placement = Placement::of(&stints.finish(end), machine.tick).unwrap();
+            for (sum, share) in sums.iter_mut().zip([placement.side_by_side, placement.stacked, placement.alternating])
+            {
+                *sum += share / f64::from(passes);
+            }
+        }
+        Some(sums)
+    }
+
     fn noise(&self) -> f64 {
         median(self.times.iter().map(|times| (times[1] / times[2] - 1.0).abs()))
     }
@@ -146,6 +170,12 @@ fn main() {
         let (predicted, measured) = (entry.predicted(), entry.measured());
         let (difference, noise) = (100.0 * entry.difference(), 100.0 * entry.noise());
         println!("| {kind} | {load} | {predicted:.1} | {measured:.1} | {difference:+.1} % | {noise:.1} % |");
+    }
+    println!("\n| team, simulated | load | side by side | stacked | alternating |\n|---|---|---:|---:|---:|");
+    for entry in &entries {
+        let Some(shares) = entry.placement(&twin, passes) else { continue };
+        let [side_by_side, stacked, alternating] = shares.map(|share| 100.0 * share);
+        println!("| {} | {} | {side_by_side:.0} % | {stacked:.0} % | {alternating:.0} % |", entry.kind, entry.load);
     }
     let differences = || entries.iter().map(|entry| 100.0 * entry.difference().abs());
     let largest = differences().fold(0.0, f64::max);

@@ -6,6 +6,7 @@
 pub mod alternation;
 mod natives;
 mod observer;
+pub mod placement;
 pub mod rounds;
 mod timeline;
 pub mod transition;
@@ -23,6 +24,7 @@ use report::plot;
 pub use alternation::Alternation;
 pub use natives::NativeCpus;
 pub use observer::Observer;
+pub use placement::Placement;
 pub use rounds::Rounds;
 pub(crate) use timeline::total;
 pub use timeline::{Level, StateTimeline};

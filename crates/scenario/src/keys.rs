@@ -146,6 +146,7 @@ values! {
     Nice = "a whole number, -20 to 19",
     Cpus = "a text of CPUs and ranges of them",
     Shape = "a text of columns and rows",
+    Topology = "a text of nodes, cores and threads",
     Bandwidth = "a bandwidth",
     Lowering = r#"`"nice 1"` to `"nice 39"`, or `"weight 2"` to `"weight 1023"`"#,
     Waiting = "a waiting rule",
@@ -206,8 +207,16 @@ pub mod machine {
     keys! {
         LIKE = "like", Value::OneOf(&["host"]), Is("none"), r#""host""#,
             "missing keys are detected on the machine that rowlock runs on";
-        CPUS = "cpus", count(1, MOST_CPUS as u64), Is("required without `like` or `cells`"), "32",
+        CPUS = "cpus", count(1, MOST_CPUS as u64), Is("required without `like`, `topology` or `cells`"), "32",
             "the number of CPUs, with `cells` that of each cell";
+        TOPOLOGY = "topology", Value::Topology, Is("one node, cores with one thread"), r#""2x8x2""#,
+            "the nodes, the cores of each node and the hardware threads of each core, which are the CPUs";
+        CACHE_REFILL = "cache_refill", Value::Span, Is("0 ns"), r#""20 us""#,
+            "how much longer the switch to a thread takes that has last run on another core";
+        NODE_REFILL = "node_refill", Value::Span, Is("0 ns"), r#""50 us""#,
+            "how much longer yet it takes if that core is one of another node";
+        SMT_SPEED = "smt_speed", count(1, 100), Is("100"), "65",
+            "how fast a CPU computes while another CPU of its core is not idle, in percent";
         STEP = "step", Value::Time, Is("1 ns"), r#""1 us""#,
             "the granularity of simulated time: drawn durations are rounded down to it";
         CONTEXT_SWITCH = "context_switch", Value::Span, Is("6 us"), r#""6 us""#,
@@ -279,8 +288,22 @@ pub mod machine {
     }
 
     /// The keys of every scheduler.
-    pub const COMMON: &[Key] =
-        &[LIKE, CPUS, STEP, CONTEXT_SWITCH, WAKEUP_COST, YIELD_COST, SPIN_MARGIN, TIE, DEVICE_DEPTH, SCHEDULER];
+    pub const COMMON: &[Key] = &[
+        LIKE,
+        CPUS,
+        TOPOLOGY,
+        CACHE_REFILL,
+        NODE_REFILL,
+        SMT_SPEED,
+        STEP,
+        CONTEXT_SWITCH,
+        WAKEUP_COST,
+        YIELD_COST,
+        SPIN_MARGIN,
+        TIE,
+        DEVICE_DEPTH,
+        SCHEDULER,
+    ];
     /// The further keys of a machine with cells.
     pub const OF_CELLS: &[Key] = &[CELLS, NETWORK_LATENCY, BANDWIDTH, BARRIER_LATENCY];
     /// The further keys of `rr`.

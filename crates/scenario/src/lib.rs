@@ -19,6 +19,7 @@ pub mod network;
 pub mod pipeline;
 mod read;
 pub mod result;
+pub mod topology;
 mod write;
 
 pub use arrival::Arrival;
@@ -35,3 +36,4 @@ pub use network::{Bandwidth, Network};
 pub use pipeline::Pipeline;
 pub use policy::Span;
 pub use read::read;
+pub use topology::Topology;

@@ -11,6 +11,7 @@ use crate::named::{Accounting, Scheduler, TickPhase, Tie};
 use crate::network::{Bandwidth, Network};
 use crate::read::table::Table;
 use crate::read::value;
+use crate::topology::Topology;
 use crate::write::optional;
 
 /// Defines [`MachineKeys`]. Each row has a key, its field and type, its reader, and its place in a
@@ -52,6 +53,10 @@ macro_rules! machine_keys {
 
 machine_keys! {
     CPUS cpus: u32, value::count, cpus;
+    TOPOLOGY topology: Topology, value::topology, topology;
+    CACHE_REFILL cache_refill: Span, value::span, cache_refill;
+    NODE_REFILL node_refill: Span, value::span, node_refill;
+    SMT_SPEED smt_speed: u32, value::count, smt_speed;
     CELLS cells: Mesh, value::mesh, cells;
     NETWORK_LATENCY network_latency: Span, value::span, network.latency;
     BANDWIDTH bandwidth: Bandwidth, value::bandwidth, network.bandwidth;
@@ -93,7 +98,7 @@ impl MachineKeys {
     /// of the base.
     pub fn complete(&self, base: &Machine) -> Machine {
         let mut machine = *base;
-        let cpus = self.cpus.or(self.cells.map(|_| 1));
+        let cpus = self.written_cpus().or(self.cells.map(|_| 1));
         if let Some(cpus) = cpus.filter(|&cpus| cpus != base.cpus) {
             machine.cpus = cpus;
             machine.slice = default_slice(cpus);
@@ -102,6 +107,11 @@ impl MachineKeys {
         machine.tick = own_tick(self.scheduler.unwrap_or(base.scheduler)).unwrap_or(base.tick);
         self.apply(&mut machine);
         machine
+    }
+
+    /// The number of CPUs, if it is written as such or as a topology.
+    pub fn written_cpus(&self) -> Option<u32> {
+        self.cpus.or(self.topology.map(Topology::cpus))
     }
 
     /// Whether this is exactly the machine that rowlock runs on: `like = "host"` without other
@@ -118,6 +128,14 @@ impl MachineKeys {
 pub struct Machine {
     /// Number of CPUs, at least one.
     pub cpus: u32,
+    /// The topology, if it is not [flat](Topology::flat). Ignored if it has another number of CPUs.
+    pub topology: Option<Topology>,
+    /// How much longer the switch to a thread takes that has last run on another core.
+    pub cache_refill: Span,
+    /// How much longer yet it takes if that core is one of another node.
+    pub node_refill: Span,
+    /// How fast a CPU computes while another CPU of its core is not idle, in percent: 1 to 100.
+    pub smt_speed: u32,
     /// The cells, each of which has `cpus` CPUs, a clock and a kernel of its own. `None` for one
     /// kernel on all CPUs.
     pub cells: Option<Mesh>,
@@ -165,6 +183,10 @@ impl Machine {
     pub fn with_cpus(cpus: u32) -> Machine {
         Machine {
             cpus,
+            topology: None,
+            cache_refill: Span::ZERO,
+            node_refill: Span::ZERO,
+            smt_speed: 100,
             cells: None,
             network: Network::default(),
             step: Span::from_nanos(1),
@@ -185,6 +207,11 @@ impl Machine {
             timeslice: 100,
             feedback: FeedbackRules::default(),
         }
+    }
+
+    /// The topology, that of each cell if there are cells.
+    pub fn topology(&self) -> Topology {
+        self.topology.filter(|topology| topology.cpus() == self.cpus).unwrap_or(Topology::flat(self.cpus))
     }
 
     /// The number of CPUs of all cells together.

@@ -228,7 +228,7 @@ fn tables(out: &mut String, key: &Key, tables: impl Iterator<Item = String>) {
 fn assignment(key: &Key, value: impl Display) -> String {
     let value = match key.value {
         Value::Text | Value::Name | Value::OneOf(_) | Value::Cpus | Value::Waiting | Value::Priority => quote(value),
-        Value::Shape | Value::Bandwidth | Value::Lowering => quote(value),
+        Value::Shape | Value::Topology | Value::Bandwidth | Value::Lowering => quote(value),
         Value::Span | Value::Time | Value::Period | Value::Margin | Value::Path | Value::Axis => quote(value),
         _ => value.to_string(),
     };

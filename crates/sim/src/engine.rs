@@ -7,6 +7,7 @@
 mod account;
 pub(crate) mod cells;
 mod check;
+mod cores;
 pub(crate) mod coscheduling;
 mod cpus;
 mod device;
@@ -24,6 +25,7 @@ mod pipeline;
 pub mod scheduler;
 #[cfg(test)]
 mod script;
+mod speed;
 mod steps;
 mod stop;
 mod threads;
@@ -39,6 +41,7 @@ use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
 
 use self::account::{CpuUse, MachineTime};
+use self::cores::Cores;
 use self::coscheduling::Coscheduling;
 use self::device::{Agenda, Device};
 use self::event::{Event, Order};
@@ -79,6 +82,7 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     agenda: Agenda,
     device: Device,
     network: Network,
+    cores: Cores,
     workload: Workload<'a>,
     /// On a machine with cells.
     coscheduling: Option<Coscheduling>,
@@ -124,6 +128,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             agenda: Agenda::default(),
             device: Device::new(machine.device_depth),
             network: Network::new(machine),
+            cores: Cores::new(machine, workload.threads.len()),
             coscheduling,
             woken: Vec::new(),
             receivers: Vec::new(),

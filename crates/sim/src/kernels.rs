@@ -3,6 +3,7 @@
 mod affinity;
 pub(crate) mod cells;
 pub mod cfs;
+mod domains;
 pub mod eevdf;
 pub mod feedback;
 pub mod linux_2_4;

@@ -47,12 +47,21 @@ pub(super) fn setting(root: &Table<'_, '_>) -> Option<Setting> {
 fn machine_keys(table: &Table<'_, '_>) -> MachineKeys {
     table.check_keys(machine::ALL, |_| None);
     let keys = MachineKeys::read(table);
-    if [machine::LIKE, machine::CPUS, machine::CELLS].iter().all(|key| table.get(key).is_none()) {
+    if [machine::LIKE, machine::CPUS, machine::TOPOLOGY, machine::CELLS].iter().all(|key| table.get(key).is_none()) {
         let diagnostic = Diagnostic::new(table.header.clone(), "the machine has no CPUs");
         let help = "write `cpus = 32`, or `like = \"host\"` for the machine that this runs on";
         table.report.missing(diagnostic.help(help));
     }
-    if let (Some(mesh), cpus) = (keys.cells, keys.cpus.unwrap_or(1))
+    if let (Some(topology), Some(cpus)) = (keys.topology, keys.cpus)
+        && topology.cpus() != cpus
+    {
+        let of_topology = topology.cpus();
+        let message = format!("the topology has {of_topology} CPUs ({topology}), and `cpus` is {cpus}");
+        let help = format!("write `cpus = {of_topology}`, or leave `cpus` out");
+        let diagnostic = Diagnostic::new(table.place(&machine::TOPOLOGY), message).help(help);
+        table.report.add(diagnostic.context(table.place(&machine::CPUS), "the other number"));
+    }
+    if let (Some(mesh), cpus) = (keys.cells, keys.written_cpus().unwrap_or(1))
         && u64::from(mesh.cells()) * u64::from(cpus) > keys::MOST_CPUS_OF_CELLS.into()
     {
         let message = format!("{mesh} cells of {cpus} CPUs have more than {} together", keys::MOST_CPUS_OF_CELLS);
@@ -79,7 +88,7 @@ fn jobs(root: &Table<'_, '_>, machine: &MachineKeys, is_sound: bool) -> Vec<Plac
         let diagnostic = Diagnostic::new(node.span(), "there are no jobs");
         root.report.missing(diagnostic.help(value::example(&file::JOB)));
     }
-    let cpus = machine.cpus.filter(|_| machine.cells.is_none());
+    let cpus = machine.written_cpus().filter(|_| machine.cells.is_none());
     let jobs = root.named_tables(&JOBS, |table, name| {
         let copies = table.read(&job::COPIES, value::count).unwrap_or(1);
         let attributes = attributes(table, cpus);
@@ -223,7 +232,7 @@ fn check_totals(jobs: &[PlacedJob], machine: &MachineKeys, report: &ReadReport) 
     }
     // The CPUs of the machine that rowlock runs on are unknown here: assume as many as a pipeline
     // can use.
-    let cpus = machine.cpus.unwrap_or(u32::MAX);
+    let cpus = machine.written_cpus().unwrap_or(u32::MAX);
     let cs = machine.complete(&Machine::with_cpus(1)).context_switch;
     let mut threads = 0_u64;
     let mut work = 0.0;

@@ -143,11 +143,14 @@ fn missing_keys_have_the_documented_defaults() {
         panic!("another kind")
     };
     assert_eq!((&message.compute, &message.sleep), (&None, &None));
-    let defaults: [(keys::Key, &dyn std::fmt::Display); 57] = [
+    let defaults: [(keys::Key, &dyn std::fmt::Display); 60] = [
         (experiment::REPEAT, &scenario.experiment.repeat),
         (experiment::SEED, &scenario.experiment.seed),
         (experiment::KEEP_RUNNING, &setting.keep_running),
         (of_machine::STEP, &machine.step),
+        (of_machine::CACHE_REFILL, &machine.cache_refill),
+        (of_machine::NODE_REFILL, &machine.node_refill),
+        (of_machine::SMT_SPEED, &machine.smt_speed),
         (of_machine::CONTEXT_SWITCH, &machine.context_switch),
         (of_machine::WAKEUP_COST, &machine.wakeup_cost),
         (of_machine::YIELD_COST, &machine.yield_cost),

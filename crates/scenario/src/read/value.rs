@@ -14,6 +14,7 @@ use toml::de::DeValue;
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
 use crate::keys::{self, Key, Value};
 use crate::network::Bandwidth;
+use crate::topology::Topology;
 
 /// A value with its place in the file.
 pub(crate) type Node<'i> = Spanned<DeValue<'i>>;
@@ -188,6 +189,11 @@ pub(crate) fn shape(key: &Key, node: &Node<'_>) -> Result<Shape, BoxedDiagnostic
 /// Columns and rows of cells.
 pub(crate) fn mesh(key: &Key, node: &Node<'_>) -> Result<Mesh, BoxedDiagnostic> {
     Mesh::new(shape(key, node)?).ok_or_else(|| mismatch(key, node))
+}
+
+/// Nodes, cores and threads.
+pub(crate) fn topology(key: &Key, node: &Node<'_>) -> Result<Topology, BoxedDiagnostic> {
+    parsed(key, node, &format!("nodes, cores of a node and threads of a core of 1 to {} CPUs", keys::MOST_CPUS))
 }
 
 /// A bandwidth.

@@ -18,7 +18,7 @@ use rowlock_scenario::pipeline::{Stage, StageTurn, Structure};
 use rowlock_scenario::{
     Accounting, Arm, Arrival, Attributes, Bandwidth, Compute, Coscheduling, Distribution, Empirical, Experiment,
     Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler, Setting,
-    TickPhase, Tie,
+    TickPhase, Tie, Topology,
 };
 
 fn span() -> impl Strategy<Value = Span> {
@@ -44,7 +44,10 @@ fn rule() -> impl Strategy<Value = WaitingRule> {
 }
 
 fn machine() -> impl Strategy<Value = MachineKeys> {
-    let spans = vec(option::of(span()), 13);
+    let spans = vec(option::of(span()), 15);
+    let topology =
+        (1..5_u32, 1..9_u32, 1..4_u32).prop_map(|(nodes, cores, threads)| Topology::new(nodes, cores, threads));
+    let topology = (prop_oneof![3 => Just(None), 1 => topology], option::of(1..=100_u32));
     let rest = (any::<bool>(), 1..1000_u32, option::of(margin()), option::of(select(Scheduler::ALL.to_vec())));
     let ticks = vec(option::of(1..100_u32), 6);
     let named = (
@@ -54,51 +57,62 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
         option::of(select(Scheme::ALL.to_vec())),
     );
     let flags = (option::of(any::<bool>()), option::of(any::<bool>()), option::of(any::<bool>()));
-    let machine = |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _, _), (_, _, _))| {
-        let (like_host, cpus, spin_margin, scheduler) = rest;
-        let (tie, tick_phase, accounting, wakeup) = named;
-        let (charge_switch, tail, groups) = flags;
-        MachineKeys {
-            like_host,
-            cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
-            // As `on_cells` draws them.
-            cells: None,
-            network_latency: None,
-            bandwidth: None,
-            barrier_latency: None,
-            step: spans[0],
-            context_switch: spans[1],
-            wakeup_cost: spans[2],
-            yield_cost: spans[3],
-            spin_margin,
-            scheduler,
-            quantum: spans[4],
-            tick: spans[5],
-            tick_phase,
-            slice: spans[6],
-            latency: spans[7],
-            granularity: spans[8],
-            wakeup_granularity: spans[9],
-            migration_cost: spans[10],
-            levels: ticks[5],
-            running_time: spans[11],
-            boost: spans[12]
-                .map(|period| if period > Span::from_millis(1) { Boost::Every(period) } else { Boost::Never }),
-            tie,
-            allocation: ticks[0],
-            penalty: ticks[1],
-            bonus: ticks[2],
-            threshold: ticks[3],
-            device_depth: ticks[4],
-            accounting,
-            charge_switch,
-            tail,
-            groups,
-            wakeup,
-            timeslice: ticks[5],
-        }
-    };
-    (spans, rest, ticks, named, flags).prop_map(machine)
+    type Rest = (bool, u32, Option<Bound>, Option<Scheduler>);
+    type Cores = (Option<Topology>, Option<u32>);
+    let machine =
+        |(spans, rest, ticks, named, flags, cores): (Vec<_>, Rest, Vec<_>, (_, _, _, _), (_, _, _), Cores)| {
+            let (like_host, cpus, spin_margin, scheduler) = rest;
+            let (tie, tick_phase, accounting, wakeup) = named;
+            let (charge_switch, tail, groups) = flags;
+            let (topology, smt_speed) = cores;
+            // With a topology, the number of CPUs is its own or not written.
+            let count = topology.map_or(cpus, Topology::cpus);
+            let is_written = cpus % 2 == 0 || (!like_host && topology.is_none());
+            MachineKeys {
+                like_host,
+                cpus: is_written.then_some(count),
+                topology,
+                cache_refill: spans[13],
+                node_refill: spans[14],
+                smt_speed,
+                // As `on_cells` draws them.
+                cells: None,
+                network_latency: None,
+                bandwidth: None,
+                barrier_latency: None,
+                step: spans[0],
+                context_switch: spans[1],
+                wakeup_cost: spans[2],
+                yield_cost: spans[3],
+                spin_margin,
+                scheduler,
+                quantum: spans[4],
+                tick: spans[5],
+                tick_phase,
+                slice: spans[6],
+                latency: spans[7],
+                granularity: spans[8],
+                wakeup_granularity: spans[9],
+                migration_cost: spans[10],
+                levels: ticks[5],
+                running_time: spans[11],
+                boost: spans[12]
+                    .map(|period| if period > Span::from_millis(1) { Boost::Every(period) } else { Boost::Never }),
+                tie,
+                allocation: ticks[0],
+                penalty: ticks[1],
+                bonus: ticks[2],
+                threshold: ticks[3],
+                device_depth: ticks[4],
+                accounting,
+                charge_switch,
+                tail,
+                groups,
+                wakeup,
+                timeslice: ticks[5],
+            }
+        };
+    (spans, rest, ticks, named, flags, topology).prop_map(machine)
 }
 
 /// Boxed, since many of them would fill the stack.
@@ -364,6 +378,7 @@ pub(crate) fn swept(scenario: Scenario, rules: &[WaitingRule], cpus: &[u32]) -> 
             for keep_running in [true, false] {
                 let mut setting = scenario.arms[0].setting.clone();
                 setting.machine.cpus = Some(*count);
+                setting.machine.topology = None;
                 setting.keep_running = keep_running;
                 if let JobKind::Barrier { waiting, .. } = &mut setting.jobs[0].kind {
                     *waiting = *rule;

@@ -7,7 +7,7 @@ use super::Engine;
 use super::account::CpuUse;
 use super::event::Event;
 use super::observer::{CpuState, LeaveReason, Observer};
-use super::scheduler::{ReadyReason, Scheduler};
+use super::scheduler::{Push, ReadyReason, Scheduler};
 use super::threads::{Activity, Place};
 use super::winner::Key;
 use crate::Error;
@@ -101,7 +101,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn switch(&mut self, cpu: CpuId, from: Option<Leaving>, to: Option<ThreadId>, span: Span) {
         self.charge(cpu);
         self.note_switch(cpu, to);
-        let span = span + self.take_turn_cost(cpu);
+        let refill = to.map_or(Span::ZERO, |to| self.cores.refill(to, cpu));
+        let span = span + self.take_turn_cost(cpu) + refill;
         if let Some((from, _)) = from {
             self.workload.put(from, Place::SwitchingOut(cpu), self.now);
         }
@@ -110,7 +111,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
         self.set_cpu_state(cpu, CpuState::Switching { from, to });
         // The thread pays for the switch, but not for waking the CPU.
-        self.cpus[cpu.index()].owed = self.machine.context_switch;
+        self.cpus[cpu.index()].owed = self.machine.context_switch + refill;
         self.queue.set(cpu.index(), self.order.key(self.now + span, Event::SwitchEnds));
     }
 
@@ -146,7 +147,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     fn set_cpu_state(&mut self, cpu: CpuId, state: CpuState) {
-        self.cpus[cpu.index()].state = state;
+        let before = self.cpus[cpu.index()].state;
+        if (before == CpuState::Idle) == (state == CpuState::Idle) {
+            self.cpus[cpu.index()].state = state;
+        } else {
+            self.with_speeds_of_siblings(cpu, |engine| engine.cpus[cpu.index()].state = state);
+        }
         self.observer.cpu_changed(self.now, cpu, state);
     }
 
@@ -180,7 +186,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             self.marks.mark(another);
             self.pick_when_idle(another);
         }
-        if picks.this_cpu {
+        if let Some(push) = picks.push {
+            self.push(push);
+        }
+        if picks.this_cpu && self.cpus[cpu.index()].state == CpuState::Running(thread) {
             self.pick_instead_of(cpu, thread, LeaveReason::Preempted);
         }
         if self.cpus[cpu.index()].state == CpuState::Running(thread) {
@@ -193,11 +202,34 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         Ok(())
     }
 
+    /// The scheduler moves a running thread to another CPU.
+    fn push(&mut self, push: Push) {
+        if let CpuState::Running(thread) = self.cpus[push.from.index()].state
+            && !self.may_not_run(thread)
+        {
+            self.move_away(push.from, thread, push.to);
+        }
+    }
+
+    /// A thread leaves its CPU, and is ready on another one when the switch away from it is over.
+    pub(super) fn move_away(&mut self, cpu: CpuId, thread: ThreadId, to: CpuId) {
+        // As Linux counts: the kernel takes it off its CPU.
+        self.workload.account(thread).involuntary += 1;
+        self.scheduler.leave(cpu, thread, self.now);
+        self.charge(cpu);
+        self.marks.clear(cpu);
+        let next = self.scheduler.pick(cpu, None, self.now);
+        self.switch(cpu, Some((thread, LeaveReason::Preempted)), next, self.machine.context_switch);
+        self.cpus[cpu.index()].moved_to = Some(to);
+    }
+
     /// Queues the next event of a CPU that runs `thread`: the end of the thread's activity, or the
     /// alarm.
     pub(super) fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
         let (left, event) = match self.workload.threads[thread.index()].activity {
-            Activity::Compute { left } | Activity::Manage { left } => (left, Event::ComputationEnds),
+            Activity::Compute { left } | Activity::Manage { left } => {
+                (self.duration(cpu, thread, left), Event::ComputationEnds)
+            }
             Activity::Spin { left, .. } | Activity::Yield { left, .. } | Activity::CheckRunning { left } => {
                 (left, Event::SpinEnds)
             }
@@ -210,28 +242,28 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// Charges the time of a CPU to its use and to the thread that it runs or switches to.
     #[inline]
     pub(super) fn charge(&mut self, cpu: CpuId) {
-        let cpu = &mut self.cpus[cpu.index()];
-        let span = self.now.since(cpu.charged);
-        cpu.charged = self.now;
-        match cpu.state {
+        let of = &mut self.cpus[cpu.index()];
+        let span = self.now.since(of.charged);
+        of.charged = self.now;
+        match of.state {
             CpuState::Idle => self.time.charge(CpuUse::Idle, span),
             CpuState::Switching { to, .. } => {
                 self.time.charge(CpuUse::Switch, span);
                 if let Some(to) = to {
-                    let switch = span.min(cpu.owed);
-                    cpu.owed -= switch;
+                    let switch = span.min(of.owed);
+                    of.owed -= switch;
                     self.workload.account(to).charge(CpuUse::Switch, switch);
                 }
             }
             CpuState::Running(thread) => {
-                let thread = &mut self.workload.threads[thread.index()];
-                let used = thread.activity.use_of_cpu();
+                let running = &self.workload.threads[thread.index()];
+                let (used, job) = (running.activity.use_of_cpu(), running.job());
                 self.time.charge(used, span);
-                if thread.is_awaited {
+                if running.is_awaited {
                     self.headway.ran(self.now, used, span);
                 }
-                thread.ran(span);
-                self.workload.jobs[thread.job()].account.charge(used, span);
+                self.advance(cpu, thread, span);
+                self.workload.jobs[job].account.charge(used, span);
             }
         }
     }

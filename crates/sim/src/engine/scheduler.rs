@@ -115,12 +115,22 @@ pub(crate) trait Scheduler {
 }
 
 /// The CPUs that should pick again after an alarm.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Picks {
     /// The CPU of the alarm.
     pub(crate) this_cpu: bool,
     /// An idle CPU that should look for work; it picks first.
     pub(crate) another: Option<CpuId>,
+    /// A running thread that should move.
+    pub(crate) push: Option<Push>,
+}
+
+/// The thread that the CPU `from` runs should move to `to`. Ignored if `from` does not run a
+/// thread, but switches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    pub(crate) from: CpuId,
+    pub(crate) to: CpuId,
 }
 
 /// The CPUs that are marked: they have been told to pick again and have not done so, as with the

@@ -269,22 +269,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.leave(cpu, thread, LeaveReason::Blocking);
     }
 
-    /// A thread moves to another CPU: it leaves this one, and is ready there when the switch away
-    /// from it is over.
+    /// A thread moves to another CPU that it has named.
     fn migrate(&mut self, cpu: CpuId, thread: ThreadId, to: CpuId) {
         let is_there = to.index() < self.cpus.len() && self.cell_of(to) == self.cell_of(cpu);
         if !self.scheduler.moves() || to == cpu || !is_there {
             return self.decide(cpu, thread, Observation::Moved);
         }
         self.workload.threads[thread.index()].activity = Activity::Move;
-        // As Linux counts: the kernel takes it off its CPU.
-        self.workload.account(thread).involuntary += 1;
-        self.scheduler.leave(cpu, thread, self.now);
-        self.charge(cpu);
-        self.marks.clear(cpu);
-        let next = self.scheduler.pick(cpu, None, self.now);
-        self.switch(cpu, Some((thread, LeaveReason::Preempted)), next, self.machine.context_switch);
-        self.cpus[cpu.index()].moved_to = Some(to);
+        self.move_away(cpu, thread, to);
     }
 
     /// The system call of a yield reaches the scheduler.

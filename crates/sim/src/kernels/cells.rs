@@ -12,7 +12,7 @@ use scenario::{Machine, Setting};
 
 use crate::engine::cells::{cells_of_job, tick_phases};
 use crate::engine::coscheduling::rules;
-use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
+use crate::engine::scheduler::{Marks, Picks, Push, ReadyReason, Scheduler};
 use crate::kernels::roster::Roster;
 
 /// A thread as the kernel of its cell knows it.
@@ -186,7 +186,9 @@ impl Scheduler for Cells {
         let (cell, cpu) = self.split(cpu);
         let now = self.clock(cell, now);
         let picks = self.ask(cell, marks, |kernel, marks| kernel.alarmed(cpu, now, marks));
-        Picks { another: picks.another.map(|another| CpuId(cell.0 * self.cpus + another.0)), ..picks }
+        let on_machine = |cpu: CpuId| CpuId(cell.0 * self.cpus + cpu.0);
+        let push = picks.push.map(|Push { from, to }| Push { from: on_machine(from), to: on_machine(to) });
+        Picks { another: picks.another.map(on_machine), push, ..picks }
     }
 
     fn has_work_for(&self, cpu: CpuId) -> bool {

@@ -26,7 +26,7 @@
 //! * **Switch** (`__schedule`): interrupts are off during a switch. So a thread that wakes then
 //!   preempts, if at all, when the switch is over and before the incoming thread has run.
 //! * **Wakeup placement** (`select_task_rq_fair`) is in `kernels/wakeup.rs`. A new thread goes to
-//!   the CPU with the least load.
+//!   the CPU with the least load, in the node and the core with the least load.
 //! * **Migration**: a thread keeps its distance from the minimum of its queue. Its cache counts as
 //!   cold.
 //! * **Yield** (`yield_task_fair`): the thread is skipped, as above, until it is picked. Its
@@ -42,11 +42,12 @@
 //! domains (`sd_init`), and what `core.c` does for `set_user_nice` and idle times are from memory
 //! of that version. A second scheduler, written for tests from this text, agrees event by event.
 //!
-//! Deviations: there are no groups, and so no autogroup, and no sched-idle or batch threads. There
-//! is one scheduling domain without SMT, all of whose CPUs share a cache and are groups of their
-//! own. A CPU that runs a thread has no capacity left, however little that thread runs
-//! (`group_has_capacity`). A thread that is being switched away from counts in its queue, but its
-//! virtual time does not until the switch is over. Virtual times are rounded down to whole
+//! Deviations: there are no groups, and so no autogroup, and no sched-idle or batch threads. A new
+//! thread goes to the node with the least load, there to the core and to the CPU with the least;
+//! the kernel prefers idle ones, and the node of the parent if the difference is small
+//! (`find_idlest_group`). A CPU that runs a thread has no capacity left, however little that thread
+//! runs (`group_has_capacity`). A thread that is being switched away from counts in its queue, but
+//! its virtual time does not until the switch is over. Virtual times are rounded down to whole
 //! nanoseconds once for each time on the CPU, not at each look. The switch to a thread, including
 //! waking its CPU, counts as its running time. A tick that falls into a switch is skipped.
 
@@ -61,12 +62,13 @@ use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::cfs::queue::{Entity, Idleness, Queue};
 use crate::kernels::cfs::timeline::Place;
+use crate::kernels::domains::Domains;
 use crate::kernels::load::Loads;
 use crate::kernels::nice;
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
 use crate::kernels::ticks::Ticks;
-use crate::kernels::wakeup::Wakeups;
+use crate::kernels::wakeup::{Scene, Wakeups};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cfs {
@@ -81,6 +83,7 @@ pub(crate) struct Cfs {
     queues: Vec<Queue>,
     /// Loads: the weights of queues, and those of queues that have more than one thread.
     occupancy: Occupancy,
+    domains: Domains,
     affinity: Affinity,
     wakeups: Wakeups,
     loads: Loads,
@@ -105,8 +108,9 @@ impl Cfs {
             entities: (0..roster.len()).map(|thread| Entity::new(weight_of(thread))).collect(),
             queues: vec![Queue { idle, ..Queue::default() }; machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
+            domains: Domains::new(machine),
             affinity: Affinity::new(machine, roster),
-            wakeups: Wakeups::new(machine.cpus, roster.len()),
+            wakeups: Wakeups::new(roster.len()),
             loads: Loads::new(machine.cpus, roster.len()),
             next_kick: Instant::ZERO,
         }
@@ -273,7 +277,8 @@ impl Cfs {
     fn cpu_to_wake_on(&mut self, thread: ThreadId, here: Option<CpuId>, now: Instant) -> CpuId {
         let previous = self.entity(thread).cpu;
         let waker = here.and_then(|here| Some(here).zip(self.queues[here.index()].current));
-        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, &self.loads)
+        let (domains, occupancy, affinity, loads) = (&self.domains, &self.occupancy, &self.affinity, &self.loads);
+        self.wakeups.cpu_for(thread, previous, Scene { now, waker, domains, occupancy, affinity, loads })
     }
 }
 
@@ -294,7 +299,7 @@ impl Scheduler for Cfs {
                 return self.wait(thread);
             }
             ReadyReason::New => {
-                let cpu = self.occupancy.emptiest(self.affinity.of(thread));
+                let cpu = self.occupancy.emptiest_by_levels(&self.domains, self.affinity.of(thread));
                 self.entities[thread.index()].cpu = cpu;
                 self.wakeups.begin(thread, cpu);
                 self.loads.begin(thread, now);
@@ -390,7 +395,7 @@ impl Scheduler for Cfs {
         self.update(cpu, now);
         let mut this_cpu = self.end_slice_if_over(cpu, now);
         this_cpu |= self.balance_busy(cpu, this_cpu, now);
-        Picks { this_cpu, another: self.ask_for_help(cpu, now, marks) }
+        Picks { this_cpu, ..self.ask_for_help(cpu, now, marks) }
     }
 
     fn has_work_for(&self, cpu: CpuId) -> bool {

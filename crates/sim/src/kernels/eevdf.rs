@@ -21,8 +21,8 @@
 //!   the average with a new request. A thread that is stopped leaves its queue immediately, with
 //!   its lag (`DEQUEUE_SPECIAL`).
 //! * **Wakeup** (`select_task_rq_fair`): `kernels/wakeup.rs` says to which CPU a woken thread goes.
-//!   A new one goes to the CPU with the fewest threads. A thread that joins a queue preempts if the
-//!   CPU would pick it (`check_preempt_wakeup_fair`).
+//!   A new one goes to the CPU with the fewest threads, in the node and the core with the fewest. A
+//!   thread that joins a queue preempts if the CPU would pick it (`check_preempt_wakeup_fair`).
 //! * **Idle balancing** (`sched_balance_newidle`, and the kick from the tick of a busy CPU on which
 //!   a thread waits): a CPU without work looks at the CPU with the largest load among those with a
 //!   waiting thread; of equal ones, at the next after itself, cyclically. It takes the thread that
@@ -35,6 +35,15 @@
 //!   it can without moving either of the two past the average of all CPUs. Threads with too much
 //!   load for that, ahead of their queue, or hot are left. After one failure, loads count half and
 //!   threads may be ahead; after two, loads count a quarter and threads may be hot.
+//! * **Domains** (`kernels/domains.rs`): all of this happens within a core first, then within a
+//!   node, then across nodes. The interval of a CPU at each level is 16 ms times the number of CPUs
+//!   of its domain there. Idle CPUs of idle cores are asked first (`should_we_balance`).
+//! * **A running thread** (`need_active_balance`, `active_load_balance_cpu_stop`) is pushed to an
+//!   idle CPU if no idle CPU takes a waiting one, and that has failed in a domain more than three
+//!   times (within a core two, across nodes four): the threads that wait beside it may not run
+//!   there, or its group is crowded. A tick of a CPU with a waiting thread, or with a busy CPU
+//!   beside it in its node, asks all idle CPUs. Each counts a failure once in a millisecond times
+//!   the number of CPUs of the domain, and half as often after it has found nothing to do.
 //! * **Load** (PELT) is an average of the recent past (`kernels/load.rs`).
 //! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
 //!   with its lag.
@@ -61,18 +70,22 @@
 //!
 //! How the rules were checked: against the text of the patches that brought slices, protection,
 //! delayed dequeue and eligibility in balancing to 6.12 to 6.18, and against descriptions of the
-//! later tree that quote these functions. The tag 6.18 itself was not available. The rest
-//! (intervals of balancing, `calculate_imbalance`, `sd_init`) is from memory. A second scheduler,
-//! written for tests from this text, agrees event by event.
+//! later tree that quote these functions. Wakeup placement, domains, intervals, imbalances, and
+//! which threads are taken or pushed were checked function by function against the text of `fair.c`
+//! and `topology.c` in a tree of Linux 6.18.2 (a private copy, not the kernel's own repository). A
+//! second scheduler, written for tests from this text, agrees event by event.
 //!
 //! Deviations: groups are flat, while the kernel has a queue of queues. A group's weight is divided
 //! among its threads on all CPUs, as the kernel divides it among CPUs by load and then among the
 //! threads there. But eligibility and deadlines are those of threads and not of groups, and a
-//! thread's share is updated when it joins a queue, is picked or ticks. There are no buddies, and
-//! there is one scheduling domain without SMT. A CPU that runs a thread has no capacity left,
-//! however little that thread runs (`group_has_capacity`). Idle balancing is tried however short
-//! the CPU's idle times are. It takes one thread, and never a hot one. No running thread is
-//! migrated (active balancing), and no delayed one. A thread that is being switched away from is
+//! thread's share is updated when it joins a queue, is picked or ticks. There are no buddies. A CPU
+//! that runs a thread has no capacity left, however little that thread runs (`group_has_capacity`).
+//! A busy CPU is compared with other CPUs, and not its group with other groups; groups are compared
+//! by their numbers of threads only, and nodes like cores, without an imbalance that is allowed
+//! (`adjust_numa_imbalance`). A new thread prefers no node. Idle balancing is tried however short
+//! the CPU's idle times are. It takes one thread, and never a hot one, unless both CPUs are of one
+//! core. Its failures are counted apart from those of busy CPUs. At most one running thread is
+//! pushed at a tick. No delayed thread is migrated. A thread that is being switched away from is
 //! not counted in its queue until its switch is over, but it counts in loads. Virtual times are
 //! updated each time they are read, and rounded down to whole nanoseconds. The switch to a thread,
 //! including waking its CPU, counts as its running time. A tick that falls into a switch is
@@ -105,7 +118,7 @@ impl Scheduler for Eevdf {
         let was_delayed = self.entity(thread).is_delayed;
         let cpu = match why {
             _ if was_delayed => self.entity(thread).cpu,
-            ReadyReason::New => self.occupancy.emptiest(self.affinity.of(thread)),
+            ReadyReason::New => self.occupancy.emptiest_by_levels(&self.domains, self.affinity.of(thread)),
             ReadyReason::Moved(to) if self.affinity.is_allowed(thread, to) => to,
             ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread, marks.here(), now),
             // It left the queue only for the length of the switch.
@@ -204,7 +217,8 @@ impl Scheduler for Eevdf {
         }
         let preempted = self.balance(cpu, now);
         let another = if self.queues[cpu.index()].ready() > 0 { self.helper(now, marks) } else { None };
-        Picks { this_cpu: this_cpu || preempted, another }
+        let push = if another.is_none() { self.push_running(cpu, now, marks) } else { None };
+        Picks { this_cpu: this_cpu || preempted, another, push }
     }
 
     fn has_work_for(&self, cpu: CpuId) -> bool {

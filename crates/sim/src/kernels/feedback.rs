@@ -204,7 +204,7 @@ impl Scheduler for Feedback {
     fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &mut Marks) -> Picks {
         self.boost_if_due(now);
         self.charge(cpu, now);
-        Picks { this_cpu: self.cpus[cpu.index()].is_over, another: None }
+        Picks { this_cpu: self.cpus[cpu.index()].is_over, ..Picks::default() }
     }
 
     fn has_work_for(&self, cpu: CpuId) -> bool {

@@ -21,9 +21,9 @@
 //!   when the switch away from it is over (`schedule_tail`; the option `tail`), unless it has
 //!   yielded. An idle CPU only looks for work when it is marked. So the original scheme can leave
 //!   CPUs idle beside ready threads.
-//! * **Accounting.** Exact: a thread is charged for each nanosecond, including the switch to it
-//!   with `charge_switch`. Tick: the thread that runs when the timer interrupts, at multiples of
-//!   the tick on all CPUs, loses a tick.
+//! * **Accounting.** Exact: a thread is charged for each nanosecond, including the refill of its
+//!   cache and, with `charge_switch`, the switch to it. Tick: the thread that runs when the timer
+//!   interrupts, at multiples of the tick on all CPUs, loses a tick.
 //! * **Nice** (`NICE_TO_TICKS`): a thread's allocation is multiplied by 20 less its nice value,
 //!   over 20, and is at least one tick. It changes with the next epoch, or from the start if the
 //!   thread begins with that nice value. The kernel also adds one tick for every thread, and 20
@@ -413,7 +413,7 @@ impl Scheduler for Linux24 {
         // A new epoch may have refilled the counter since the alarm was set.
         let counter = self.cpus[cpu.index()].state.counter(self.noticed(now));
         let is_spent = counter.is_none_or(Span::is_zero);
-        Picks { this_cpu: is_spent || self.locals[cpu.index()].ran_out, another: None }
+        Picks { this_cpu: is_spent || self.locals[cpu.index()].ran_out, ..Picks::default() }
     }
 
     fn set_nice(&mut self, thread: ThreadId, nice: i8, _: Instant, _: &mut Marks) {

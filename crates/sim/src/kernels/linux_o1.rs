@@ -278,7 +278,7 @@ impl Scheduler for LinuxO1 {
         let is_spent = self.charge_tick(cpu, self.tuning.ticks(now));
         let is_preempted = self.rebalance(cpu, now);
         let another = self.offer_to_idle(now, marks);
-        Picks { this_cpu: is_spent || is_preempted, another }
+        Picks { this_cpu: is_spent || is_preempted, another, push: None }
     }
 
     fn has_work_for(&self, cpu: CpuId) -> bool {

@@ -1,6 +1,7 @@
 //! The load of CPUs and threads: averages of the recent past, in which older times count less.
 //!
-//! Source: `kernel/sched/pelt.c` of Linux 5.15 and 6.18 (functions named below).
+//! Source: `kernel/sched/pelt.c` and `fair.c` of Linux 5.15 and 6.18 (functions named below), whose
+//! arithmetic is the same in both.
 //!
 //! * **Average** (`___update_load_sum`): time is divided into periods of 2^20 ns. At the end of
 //!   each the average becomes the part `y` of itself, and the part `1 - y` of the mean of the
@@ -14,9 +15,21 @@
 //!   `attach_entity_load_avg`). That of a thread that sleeps stays and decays. A thread that ends
 //!   or is stopped takes its load along.
 //!
-//! Deviations: averages are those of the periods that are over, and the kernel counts the present
-//! one. They are rounded down to parts of 2^20 at the end of each period, and loads to the nearest
-//! whole number.
+//! * **Attraction** (`wake_affine_weight`, `task_h_load`): the load of a thread that wakes is that
+//!   with which it went to sleep, and its CPU's load has decayed since.
+//!
+//! How the rules were checked: function by function against the text of both files in trees of
+//! Linux 6.18.2 and 5.15.100 (private copies, not the kernel's own repository).
+//!
+//! Deviations: averages are those of the periods that are over. The kernel counts the present one,
+//! too, up to the last update in which a period ended (`get_pelt_divider`). It counts time in units
+//! of 1024 ns, decays by several periods at once with a table, and rounds loads down
+//! (`decay_load`); here averages are rounded down to parts of 2^20 at the end of each period, and
+//! loads to the nearest whole number. A load is brought up to date when it is read; the kernel
+//! reads that of the last update, which for a waiting thread may be some time ago. In the kernel,
+//! a thread that is stopped leaves its load behind, as one that sleeps.
+
+use std::ops::Range;
 
 use policy::{CpuId, Instant, ThreadId};
 
@@ -25,10 +38,6 @@ const DECAY: u64 = 0xfa83_b2da;
 /// The length of a period is this power of two in nanoseconds. Averages have as many binary places.
 const PERIOD_BITS: u32 = 20;
 const PERIOD: u64 = 1 << PERIOD_BITS;
-/// A thread is attracted if the load of its own CPU is larger by this percentage (half of what
-/// `imbalance_pct` of CPUs that share a cache is above 100).
-const BIAS_PERCENT: u64 = 108;
-
 /// The average of a weight that changes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
@@ -223,6 +232,11 @@ impl Loads {
         rounded(average.value)
     }
 
+    /// The load that a thread had when it went to sleep.
+    fn of_sleeping(&self, thread: ThreadId) -> u64 {
+        rounded(self.threads[thread.index()].load().0)
+    }
+
     /// The load of a thread.
     pub(crate) fn of_thread(&self, thread: ThreadId, now: Instant) -> u64 {
         let mut part = self.threads[thread.index()];
@@ -231,18 +245,27 @@ impl Loads {
     }
 
     /// Whether a thread that sleeps is attracted by another CPU `here`: whether that would have
-    /// less load with it than `there`, its own CPU, has without it, by 8 % (`wake_affine_weight`).
-    pub(crate) fn attracts(&self, thread: ThreadId, here: CpuId, there: CpuId, now: Instant) -> bool {
-        let own = self.of_thread(thread, now);
+    /// less load with it than `there`, its own CPU, has without it, by half of what the percentage
+    /// of the [smallest domain](crate::kernels::domains) of both is above 100
+    /// (`wake_affine_weight`).
+    pub(crate) fn attracts(
+        &self,
+        thread: ThreadId,
+        here: CpuId,
+        there: CpuId,
+        imbalance_percent: u64,
+        now: Instant,
+    ) -> bool {
+        let own = self.of_sleeping(thread);
         let included = if self.threads[thread.index()].cpu() == Some(there) { own } else { 0 };
         let without = self.of_cpu(there, now).saturating_sub(included);
-        100 * (self.of_cpu(here, now) + own) < BIAS_PERCENT * without
+        100 * (self.of_cpu(here, now) + own) < (100 + (imbalance_percent - 100) / 2) * without
     }
 
-    /// The mean load of all CPUs.
-    pub(crate) fn mean(&self, now: Instant) -> u64 {
-        let all = crate::cpu_ids(self.cpus.len()).map(|cpu| self.of_cpu(cpu, now));
-        all.sum::<u64>() / self.cpus.len() as u64
+    /// The mean load of some CPUs.
+    pub(crate) fn mean(&self, cpus: Range<u32>, now: Instant) -> u64 {
+        let count = cpus.len() as u64;
+        cpus.map(|cpu| self.of_cpu(CpuId(cpu), now)).sum::<u64>() / count
     }
 }
 
@@ -275,7 +298,7 @@ mod tests {
         loads.join(thread, second, 1_000, after(164));
         assert_eq!([first, second].map(|cpu| loads.of_cpu(cpu, after(164))), [0, 250]);
         assert_eq!([first, second].map(|cpu| loads.of_cpu(cpu, after(196))), [0, 625]);
-        assert_eq!(loads.mean(after(196)), 312);
+        assert_eq!(loads.mean(0..2, after(196)), 312);
         loads.leave(thread, after(196));
         assert_eq!(loads.of_cpu(second, after(196)), 0);
     }
@@ -304,9 +327,23 @@ mod tests {
                 loads.join(ThreadId(thread), cpu, weight, Instant::ZERO);
             }
             loads.sleep(ThreadId(0), Instant::ZERO);
-            loads.attracts(ThreadId(0), here, there, Instant::ZERO)
+            loads.attracts(ThreadId(0), here, there, 117, Instant::ZERO)
         };
         assert!(attracts(1_897) && !attracts(1_896));
+    }
+
+    #[test]
+    fn a_thread_is_compared_with_the_load_that_it_had_when_it_went_to_sleep() {
+        let [here, there] = [CpuId(0), CpuId(1)];
+        let mut loads = Loads::new(2, 3);
+        for (thread, cpu, weight) in [(0, there, 1_024), (1, here, 1_024), (2, there, 2_000)] {
+            loads.begin(ThreadId(thread), Instant::ZERO);
+            loads.join(ThreadId(thread), cpu, weight, Instant::ZERO);
+        }
+        loads.sleep(ThreadId(0), Instant::ZERO);
+        // 32 periods later its part in the load of its CPU is half of that.
+        let attracts = |now| loads.attracts(ThreadId(0), here, there, 117, now);
+        assert!(attracts(Instant::ZERO) && !attracts(after(32)));
     }
 
     #[test]

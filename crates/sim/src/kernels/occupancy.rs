@@ -7,6 +7,7 @@
 use policy::{CpuId, CpuSet};
 
 use crate::engine::winner::{Key, WinnerTree};
+use crate::kernels::domains::Domains;
 
 /// The occupancy of all CPUs. Initially no CPU has a thread.
 #[derive(Clone, Debug)]
@@ -45,6 +46,32 @@ impl Occupancy {
         let Some(allowed) = allowed else { return all() };
         let there = allowed.iter().filter(|cpu| cpu.0 < self.cpus);
         there.min_by_key(|cpu| self.fewest.key(cpu.index())).unwrap_or_else(all)
+    }
+
+    /// The CPU of `allowed` with the fewest threads in the core with the fewest threads in the node
+    /// with the fewest threads; of equal ones, the lowest. The same as [`Occupancy::emptiest`] if
+    /// the domains are flat.
+    pub(crate) fn emptiest_by_levels(&self, domains: &Domains, allowed: Option<&CpuSet>) -> CpuId {
+        if domains.is_flat() {
+            return self.emptiest(allowed);
+        }
+        let may = |cpu: &u32| allowed.is_none_or(|set| set.contains(CpuId(*cpu)));
+        let threads =
+            |first: u32, count: u32| -> u64 { (first..first + count).map(|cpu| self.fewest.key(cpu as usize)).sum() };
+        let mut among = 0..self.cpus;
+        for level in domains.levels().iter().rev() {
+            let groups = among.clone().step_by(level.group as usize);
+            let groups = groups.filter(|&first| (first..first + level.group).any(|cpu| may(&cpu)));
+            let Some(first) = groups.min_by_key(|&first| threads(first, level.group)) else { break };
+            among = first..first + level.group;
+        }
+        CpuId(among.start)
+    }
+
+    /// The CPU with the most waiting threads among some; of equal ones, the first.
+    pub(crate) fn longest_among(&self, cpus: impl Iterator<Item = CpuId>) -> Option<CpuId> {
+        let key = |cpu: &CpuId| self.longest.key(cpu.index());
+        cpus.filter(|cpu| key(cpu) != u64::NEVER).min_by_key(key)
     }
 
     /// The other CPU with the most waiting threads; of equal ones, the next after `cpu`,

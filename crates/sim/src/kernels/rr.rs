@@ -81,7 +81,7 @@ impl Scheduler for RoundRobin {
     }
 
     fn alarmed(&mut self, _: CpuId, _: Instant, _: &mut Marks) -> Picks {
-        Picks { this_cpu: true, another: None }
+        Picks { this_cpu: true, ..Picks::default() }
     }
 
     fn has_work_for(&self, cpu: CpuId) -> bool {

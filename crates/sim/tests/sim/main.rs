@@ -27,4 +27,5 @@ mod shared_cells;
 mod slices;
 mod solo;
 mod timeline;
+mod topology;
 mod turns;

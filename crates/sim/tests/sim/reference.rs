@@ -10,8 +10,9 @@
 //! * `machine`: the events of a step, and their order.
 //! * `kernel`: the interface to a scheduler. Its implementations are `rr` (also for `fifo`),
 //!   `linux_2_4` with `wakeup`, `linux_o1`, `cfs`, `eevdf` and `feedback`.
-//! * `affinity`: which threads may run on which CPUs; `ticks`: when CPUs tick; `waking`: on which
-//!   CPU `cfs` and `eevdf` wake a thread; `load`: averages for them.
+//! * `affinity`: which threads may run on which CPUs; `ticks`: when CPUs tick; `topology`: which
+//!   CPUs are one core and one node; `waking`: on which CPU `cfs` and `eevdf` wake a thread;
+//!   `load`: averages for them.
 //! * `events`: the list of events; `compare`: compares two such lists.
 //! * `settings`: random small machines and jobs; `properties`: both simulators agree about them.
 
@@ -30,6 +31,7 @@ mod properties;
 mod rr;
 mod settings;
 mod ticks;
+mod topology;
 mod wakeup;
 mod waking;
 mod world;

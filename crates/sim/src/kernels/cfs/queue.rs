@@ -4,6 +4,7 @@
 use policy::{CpuId, Instant, ThreadId};
 
 use super::timeline::{Place, Timeline};
+use crate::kernels::domains::MOST_LEVELS;
 use crate::kernels::nice;
 
 /// The kernel's `sched_entity`. Virtual times are nanoseconds, comparable within one queue only. At
@@ -44,7 +45,8 @@ pub(super) struct Queue {
     pub(super) weight: u64,
     pub(super) buddies: Buddies,
     pub(super) idle: Idleness,
-    pub(super) balancing: Balancing,
+    /// That of each level of [domains](crate::kernels::domains).
+    pub(super) balancing: [Balancing; MOST_LEVELS],
 }
 
 /// Threads that the next pick considers besides the one with the least virtual time.
@@ -89,7 +91,7 @@ impl Idleness {
     }
 }
 
-/// The balancing history of the CPU.
+/// The balancing history of the CPU at a level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Balancing {
     /// When it last tried.

@@ -4,6 +4,7 @@ use policy::{CpuId, Instant};
 
 use super::balance::Balancing;
 use super::timeline::{Links, Timeline};
+use crate::kernels::domains::MOST_LEVELS;
 use crate::kernels::nice::{self, NORMAL};
 
 /// The end of time.
@@ -81,13 +82,16 @@ pub(super) struct Queue {
     /// weight.
     pub(super) weight: i128,
     sum: i128,
-    pub(super) balancing: Balancing,
+    /// When it balances at each level of [domains](crate::kernels::domains), with threads and
+    /// without.
+    pub(super) balancing: [Balancing; MOST_LEVELS],
+    pub(super) idle_balancing: [Balancing; MOST_LEVELS],
 }
 
 impl Queue {
-    pub(super) fn new(balancing: Balancing) -> Queue {
-        let (updated, waiting) = (Instant::ZERO, Timeline::EMPTY);
-        Queue { current: None, updated, waiting, delayed: 0, weight: 0, sum: 0, balancing }
+    pub(super) fn new(balancing: [Balancing; MOST_LEVELS]) -> Queue {
+        let (updated, waiting, idle_balancing) = (Instant::ZERO, Timeline::EMPTY, balancing);
+        Queue { current: None, updated, waiting, delayed: 0, weight: 0, sum: 0, balancing, idle_balancing }
     }
 
     pub(super) fn len(&self) -> usize {

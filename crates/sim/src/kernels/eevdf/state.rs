@@ -9,6 +9,7 @@ use super::balance::Balancing;
 use super::entity::{Entity, Queue, placed_lag};
 use crate::engine::scheduler::Marks;
 use crate::kernels::affinity::Affinity;
+use crate::kernels::domains::Domains;
 use crate::kernels::load::Loads;
 use crate::kernels::nice::{self, NORMAL};
 use crate::kernels::occupancy::Occupancy;
@@ -25,6 +26,9 @@ pub(crate) struct Eevdf {
     pub(super) entities: Vec<Entity>,
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
+    pub(super) domains: Domains,
+    /// When idle CPUs may next be asked to take a running thread (`nohz.next_balance`).
+    pub(super) next_kick: Instant,
     pub(super) affinity: Affinity,
     pub(super) wakeups: Wakeups,
     pub(super) loads: Loads,
@@ -52,14 +56,18 @@ impl Eevdf {
             let entity = Entity { slice, weight, own_weight: weight, job, ..Entity::NEW };
             entities.extend(entry.threads.clone().map(|_| entity));
         }
+        let domains = Domains::new(machine);
+        let queue = Queue::new(Balancing::of_levels(&domains));
         let group = |job: &JobThreads| Group { threads: job.threads.clone(), weight: NORMAL, sum: 0 };
         Eevdf {
             ticks: Ticks::new(machine, seed),
             entities,
-            queues: vec![Queue::new(Balancing::new(machine)); machine.cpus as usize],
+            queues: vec![queue; machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
+            domains,
+            next_kick: Instant::ZERO,
             affinity: Affinity::new(machine, roster),
-            wakeups: Wakeups::new(machine.cpus, roster.len()),
+            wakeups: Wakeups::new(roster.len()),
             loads: Loads::new(machine.cpus, roster.len()),
             groups: machine.groups.then(|| roster.jobs().iter().map(group).collect()),
         }

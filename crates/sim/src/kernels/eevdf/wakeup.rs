@@ -3,6 +3,7 @@
 use policy::{CpuId, Instant, ThreadId};
 
 use super::state::Eevdf;
+use crate::kernels::wakeup::Scene;
 
 impl Eevdf {
     /// The CPU for a woken thread (`select_task_rq_fair`).
@@ -10,7 +11,8 @@ impl Eevdf {
         let previous = self.entity(thread).cpu;
         let current = |here: CpuId| self.queues[here.index()].current.map(ThreadId);
         let waker = here.and_then(|here| Some(here).zip(current(here)));
-        self.wakeups.cpu_for(thread, previous, waker, now, &self.occupancy, &self.affinity, &self.loads)
+        let (domains, occupancy, affinity, loads) = (&self.domains, &self.occupancy, &self.affinity, &self.loads);
+        self.wakeups.cpu_for(thread, previous, Scene { now, waker, domains, occupancy, affinity, loads })
     }
 
     /// Compares a thread that has joined the queue of `cpu` with the current one, whose protection

@@ -12,6 +12,7 @@ use crate::reference::affinity::Affinity;
 use crate::reference::kernel::{Kernel, Picks};
 use crate::reference::load::Loads;
 use crate::reference::ticks::Ticks;
+use crate::reference::topology::{Level, Topology};
 use crate::reference::waking::{Scene, Waking};
 use crate::reference::world::{Activity, Cpu, Thread, World};
 
@@ -46,9 +47,24 @@ struct Queue {
     next_tick: i128,
     idle_since: Option<i128>,
     idle_average: i128,
-    balanced: i128,
+    /// At each level.
+    balancing: [Balancing; 3],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Balancing {
+    last: i128,
     is_calm: bool,
     failures: u32,
+}
+
+/// The outcome of balancing.
+#[derive(Clone, Copy, Default)]
+struct Came {
+    threads: usize,
+    picks_again: bool,
+    /// The CPU whose running thread should be pushed.
+    push_from: Option<Cpu>,
 }
 
 impl Queue {
@@ -75,6 +91,7 @@ pub(crate) struct Cfs {
     waking: Waking,
     loads: Loads,
     affinity: Affinity,
+    topology: Topology,
     entities: Vec<Entity>,
     queues: Vec<Queue>,
     /// No CPU asks idle CPUs for help before this time.
@@ -109,6 +126,7 @@ impl Cfs {
             waking: Waking::default(),
             loads: Loads::new(machine.cpus as usize),
             affinity: Affinity::new(machine, setting),
+            topology: Topology::new(machine),
             entities,
             queues: vec![Queue { idle_average: 2 * migration_cost, ..Queue::default() }; machine.cpus as usize],
             next_request: 0,
@@ -232,7 +250,7 @@ impl Cfs {
 
     fn cpu_for_new(&self, thread: Thread) -> Cpu {
         let allowed = self.all_cpus().filter(|&cpu| self.may_run(thread, cpu));
-        allowed.min_by_key(|&cpu| self.load(cpu)).unwrap()
+        self.topology.emptiest(allowed.collect(), &|cpu| self.load(cpu))
     }
 
     fn cpu_for_woken(&mut self, thread: Thread, world: &World) -> Cpu {
@@ -242,6 +260,7 @@ impl Cfs {
             previous: self.entities[thread].cpu,
             waker: world.here.and_then(|here| Some((here, self.queues[here].current?))),
             loads: &self.loads,
+            topology: &self.topology,
             is_free: self.all_cpus().map(|cpu| self.is_free(cpu)).collect(),
             may_run: &|cpu| self.may_run(thread, cpu),
         };
@@ -271,20 +290,23 @@ impl Cfs {
 
 /// Balancing.
 impl Cfs {
-    fn is_time(&self, cpu: Cpu, occasion: Occasion, now: i128) -> bool {
-        let queue = &self.queues[cpu];
-        let quarters = self.queues.len() as i128 * if queue.is_calm { 2 } else { 1 };
+    fn is_time(&self, cpu: Cpu, level: usize, occasion: Occasion, now: i128) -> bool {
+        let balancing = self.queues[cpu].balancing[level];
+        let quarters = self.topology.levels()[level].size as i128 * if balancing.is_calm { 2 } else { 1 };
         let ticks = if occasion == Occasion::Busy { 4 * quarters - 1 } else { (quarters + 3) / 4 };
-        now - queue.balanced >= ticks * self.tick
+        now - balancing.last >= ticks * self.tick
     }
 
-    /// How many threads were taken, and whether the CPU has to pick again because of that.
-    fn balance(&mut self, cpu: Cpu, occasion: Occasion, told: bool, now: i128) -> (usize, bool) {
-        let count = self.queues.len();
-        let mut others: Vec<Cpu> = (1..count).map(|offset| (cpu + offset) % count).collect();
+    fn balance(&mut self, cpu: Cpu, number: usize, occasion: Occasion, told: bool, now: i128) -> Came {
+        let level = self.topology.levels()[number];
+        let is_free = self.is_free(cpu);
+        let mut others = self.topology.others(level, cpu);
         others.retain(|&other| self.queues[other].members().len() > 1);
-        let mut came = (0, false);
-        let mut in_balance = true;
+        if is_free {
+            others.retain(|&other| self.topology.excess(level, other, cpu, &|cpu| self.threads(cpu)) > 0);
+        }
+        let mut came = Came::default();
+        let mut source = None;
         while !others.is_empty() {
             let mut most = others[0];
             for &other in &others {
@@ -292,11 +314,12 @@ impl Cfs {
                     most = other;
                 }
             }
-            let Some((left, in_threads)) = self.imbalance(cpu, most) else { break };
+            let Some((left, in_threads)) = self.imbalance(cpu, most, level) else { break };
             let of_its = self.queues[most].candidates.iter().take(32).chain(self.queues[most].current.iter());
             if of_its.copied().any(|thread| self.may_run(thread, cpu)) {
-                came = self.take_from(cpu, most, left, in_threads, occasion, told, now);
-                in_balance = false;
+                let failures = self.queues[cpu].balancing[number].failures;
+                came = self.take_from(cpu, most, left, in_threads, (level, failures), occasion, told, now);
+                source = Some(most);
                 break;
             }
             // No thread there may run here. Those that were looked at are looked at last from now
@@ -305,29 +328,43 @@ impl Cfs {
             self.queues[most].candidates.rotate_left(looked_at);
             others.retain(|&other| other != most);
         }
-        let queue = &mut self.queues[cpu];
-        if occasion == Occasion::NewlyIdle {
-            queue.is_calm &= in_balance;
-        } else {
-            queue.balanced = now;
-            queue.is_calm = in_balance;
+        if source.is_none() && self.is_free(cpu) {
+            source = self.topology.crowded(level, cpu, &|cpu| self.threads(cpu));
         }
-        if in_balance || came.0 > 0 {
-            queue.failures = 0;
+        let may_go = source.and_then(|from| self.queues[from].current).is_some_and(|thread| self.may_run(thread, cpu));
+        let balancing = &mut self.queues[cpu].balancing[number];
+        if occasion == Occasion::NewlyIdle {
+            balancing.is_calm &= source.is_none();
+        } else {
+            balancing.last = now;
+            balancing.is_calm = source.is_none();
+        }
+        if source.is_none() || came.threads > 0 {
+            balancing.failures = 0;
         } else if occasion != Occasion::NewlyIdle {
-            queue.failures += 1;
+            balancing.failures += 1;
+        }
+        if occasion == Occasion::Idle && balancing.failures > level.tries + 2 && may_go {
+            balancing.failures = 0;
+            came.push_from = source;
         }
         came
     }
 
+    fn threads(&self, cpu: Cpu) -> usize {
+        self.queues[cpu].members().len()
+    }
+
     /// How much to take, and whether that is a number of threads and not a load.
-    fn imbalance(&self, cpu: Cpu, from: Cpu) -> Option<(i128, bool)> {
+    fn imbalance(&self, cpu: Cpu, from: Cpu, level: Level) -> Option<(i128, bool)> {
         let threads = self.queues[cpu].members().len();
         if threads == 0 {
-            return Some((self.queues[from].members().len() as i128 / 2, true));
+            let excess = self.topology.excess(level, from, cpu, &|cpu| self.threads(cpu));
+            return Some((excess as i128 / 2, true));
         }
-        let (here, there, average) = (self.loads.of_cpu(cpu), self.loads.of_cpu(from), self.loads.mean());
-        if here >= there || (threads > 1 && there * 100 <= here * 117) {
+        let average = self.loads.mean(&self.topology.domain(level, cpu));
+        let (here, there) = (self.loads.of_cpu(cpu), self.loads.of_cpu(from));
+        if here >= there || (threads > 1 && there * 100 <= here * level.percent) {
             return None;
         }
         let load = (there - average).min(average - here);
@@ -341,12 +378,12 @@ impl Cfs {
         from: Cpu,
         mut left: i128,
         in_threads: bool,
+        (level, failures): (Level, u32),
         occasion: Occasion,
         told: bool,
         now: i128,
-    ) -> (usize, bool) {
+    ) -> Came {
         let (mut taken, mut picks_again) = (0, false);
-        let failures = self.queues[cpu].failures;
         for _ in 0..self.queues[from].candidates.len().min(32) {
             if occasion != Occasion::Busy && self.queues[from].members().len() < 2 {
                 break;
@@ -355,7 +392,7 @@ impl Cfs {
             self.queues[from].candidates.push(thread);
             let load = self.loads.of_thread(thread).max(1);
             let counts_for = load >> failures.min(63);
-            let is_cold = failures >= 2 || !self.is_hot(thread, from, cpu, now);
+            let is_cold = failures > level.tries || level.shares_all_caches() || !self.is_hot(thread, from, cpu, now);
             if !self.may_run(thread, cpu) || !is_cold || (!in_threads && counts_for > left) {
                 continue;
             }
@@ -372,7 +409,7 @@ impl Cfs {
                 break;
             }
         }
-        (taken, picks_again)
+        Came { threads: taken, picks_again, push_from: None }
     }
 
     fn is_hot(&self, thread: Thread, from: Cpu, to: Cpu, now: i128) -> bool {
@@ -407,8 +444,11 @@ impl Kernel for Cfs {
                 self.waits(thread, cpu);
                 continue;
             }
-            let cpu =
-                if why == ReadyReason::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world) };
+            let cpu = match why {
+                ReadyReason::New => self.cpu_for_new(thread),
+                ReadyReason::Moved(to) => to.index(),
+                _ => self.cpu_for_woken(thread, world),
+            };
             if why == ReadyReason::New {
                 self.update(cpu);
                 let debit = self.virtually(thread, self.slice(thread, cpu));
@@ -416,6 +456,8 @@ impl Kernel for Cfs {
                 self.loads.begin(thread);
                 self.entities[thread].cpu = cpu;
                 self.entities[thread].vruntime = self.queues[cpu].minimum + debit;
+            } else if let ReadyReason::Moved(_) = why {
+                self.migrate(thread, cpu);
             } else {
                 self.update(cpu);
                 if cpu != self.entities[thread].cpu {
@@ -444,7 +486,11 @@ impl Kernel for Cfs {
         if self.is_free(cpu) {
             self.queues[cpu].idle_since.get_or_insert(now);
             if self.queues[cpu].idle_average >= self.migration_cost {
-                self.balance(cpu, Occasion::NewlyIdle, false, now);
+                for level in 0..self.topology.levels().len() {
+                    if self.balance(cpu, level, Occasion::NewlyIdle, false, now).threads > 0 {
+                        break;
+                    }
+                }
             }
         }
         let best = self.best(cpu, previous)?;
@@ -496,23 +542,33 @@ impl Kernel for Cfs {
                 this_cpu = true;
             }
         }
-        if self.is_time(cpu, Occasion::Busy, now) {
-            this_cpu |= self.balance(cpu, Occasion::Busy, this_cpu, now).1;
+        for level in 0..self.topology.levels().len() {
+            if self.is_time(cpu, level, Occasion::Busy, now) {
+                this_cpu |= self.balance(cpu, level, Occasion::Busy, this_cpu, now).picks_again;
+            }
         }
         let is_idle = |cpu: &Cpu| world.cpus[*cpu].state == CpuState::Idle && !self.queues[*cpu].marked;
         let mut idle: Vec<Cpu> = self.all_cpus().filter(is_idle).collect();
-        let mut first = None;
-        if self.queues[cpu].members().len() > 1 && now >= self.next_request && !idle.is_empty() {
+        let mut picks = Picks { first: None, this_cpu, push: None };
+        let mut beside = self.topology.node(cpu).into_iter().filter(|&other| other != cpu);
+        let is_accompanied = self.topology.has_levels() && beside.any(|other| self.threads(other) > 0);
+        if (self.threads(cpu) > 1 || is_accompanied) && now >= self.next_request && !idle.is_empty() {
             idle.rotate_left(1);
-            let mut helps = |cpu: &Cpu| {
-                self.is_time(*cpu, Occasion::Idle, now) && self.balance(*cpu, Occasion::Idle, false, now).0 > 0
-            };
-            first = idle.into_iter().find(|cpu| helps(cpu));
-            if first.is_none() {
-                self.next_request = now + self.tick;
+            for idle in idle {
+                for level in 0..self.topology.levels().len() {
+                    if self.is_time(idle, level, Occasion::Idle, now) {
+                        let came = self.balance(idle, level, Occasion::Idle, false, now);
+                        picks.first = (came.threads > 0).then_some(idle);
+                        picks.push = came.push_from.map(|from| (from, idle));
+                        if picks.first.is_some() || picks.push.is_some() {
+                            return picks;
+                        }
+                    }
+                }
             }
+            self.next_request = now + self.tick;
         }
-        Picks { first, this_cpu }
+        picks
     }
 
     fn has_to_schedule(&self, _world: &World, cpu: Cpu) -> bool {

@@ -2,22 +2,21 @@
 //!
 //! Averages, loads and the best thread are computed from all threads whenever they are needed.
 
+mod balance;
+
 use policy::{CpuId, Span, ThreadId};
 use rowlock_sim::observer::CpuState;
 use rowlock_sim::roster::Roster;
 use rowlock_sim::scheduler::ReadyReason;
 use scenario::Machine;
 
+use self::balance::Domain;
 use crate::reference::kernel::{Kernel, Picks};
 use crate::reference::load::Loads;
 use crate::reference::ticks::Ticks;
+use crate::reference::topology::{Level, Topology};
 use crate::reference::waking::{Scene, Waking};
 use crate::reference::world::{Activity, Cpu, Thread, World};
-
-/// A thread that ran within this time, in nanoseconds, has a hot cache.
-const HOT: u64 = 500_000;
-/// The number of threads of a queue that are looked at.
-const LOOKS: usize = 32;
 
 /// The weight of a nice value: `sched_prio_to_weight`.
 const WEIGHTS: [i128; 40] = [
@@ -56,15 +55,6 @@ impl Entity {
     }
 }
 
-/// The balancing history of a CPU.
-#[derive(Clone, Copy)]
-struct Domain {
-    last: u64,
-    /// In milliseconds.
-    interval: u64,
-    failures: u32,
-}
-
 pub(crate) struct Eevdf {
     step: u64,
     has_groups: bool,
@@ -82,7 +72,12 @@ pub(crate) struct Eevdf {
     marked: Vec<bool>,
     /// The next tick of each CPU that runs a thread, in nanoseconds.
     next_tick: Vec<u64>,
-    domains: Vec<Domain>,
+    topology: Topology,
+    /// At each level of each CPU: with threads, and without.
+    domains: Vec<Vec<Domain>>,
+    idle_domains: Vec<Vec<Domain>>,
+    /// No CPU asks idle CPUs to take a running thread before this time.
+    next_request: u64,
 }
 
 impl Eevdf {
@@ -103,6 +98,9 @@ impl Eevdf {
                 ..Entity::default()
             }
         };
+        let topology = Topology::new(machine);
+        let domain = |level: &Level| Domain { last: 0, interval: level.size as u64, failures: 0 };
+        let domains: Vec<Domain> = topology.levels().iter().map(domain).collect();
         Eevdf {
             step: machine.step.as_nanos(),
             has_groups: machine.groups,
@@ -116,7 +114,10 @@ impl Eevdf {
             waiting: vec![Vec::new(); cpus],
             marked: vec![false; cpus],
             next_tick: vec![0; cpus],
-            domains: vec![Domain { last: 0, interval: cpus as u64, failures: 0 }; cpus],
+            topology,
+            idle_domains: vec![domains.clone(); cpus],
+            domains: vec![domains; cpus],
+            next_request: 0,
         }
     }
 
@@ -142,6 +143,15 @@ impl Eevdf {
 
     fn shortest_slice(&self, cpu: Cpu) -> i128 {
         self.members(cpu).iter().map(|&thread| self.entities[thread].slice).min().unwrap_or(i128::MAX)
+    }
+
+    /// How many threads run or could run.
+    fn runnable(&self, cpu: Cpu) -> usize {
+        self.members(cpu).into_iter().filter(|&thread| !self.entities[thread].is_delayed).count()
+    }
+
+    fn excess(&self, level: Level, from: Cpu, to: Cpu) -> usize {
+        self.topology.excess(level, from, to, &|cpu| self.runnable(cpu))
     }
 
     /// Whether a thread waits that is not blocked.
@@ -302,84 +312,13 @@ impl Eevdf {
         self.place(thread, to, left_of_its_request);
     }
 
-    /// The threads on `from` that are looked at and may run on `to`.
-    fn candidates(&self, from: Cpu, to: Cpu) -> Vec<Thread> {
-        let looked_at = self.waiting[from].iter().copied().take(LOOKS);
-        let may = |thread: &Thread| !self.entities[*thread].is_delayed && self.entities[*thread].cpus.contains(&to);
-        looked_at.filter(may).collect()
-    }
-
-    /// The CPU with the most weight that has a thread for `to`; of equal ones, the next one after
-    /// it.
-    fn busiest(&self, to: Cpu) -> Option<Cpu> {
-        let count = self.current.len();
-        let is_bound = self.entities.iter().any(|entity| entity.cpus.len() < count);
-        let mut busiest: Option<Cpu> = None;
-        for cpu in (1..count).map(|offset| (to + offset) % count) {
-            let has_one = if is_bound { !self.candidates(cpu, to).is_empty() } else { self.has_ready(cpu) };
-            let is_heavier = |than: Cpu| self.weight(cpu) > self.weight(than);
-            if self.current[cpu].is_some() && has_one && busiest.is_none_or(is_heavier) {
-                busiest = Some(cpu);
-            }
-        }
-        busiest
-    }
-
-    fn is_cold(&self, thread: Thread, now: u64) -> bool {
-        self.entities[thread].last_ran.is_none_or(|last| now - last >= HOT)
-    }
-
-    fn to_steal(&self, to: Cpu, now: u64) -> Option<(Thread, Cpu)> {
-        let from = self.busiest(to)?;
-        let thread = self.candidates(from, to).into_iter().find(|&thread| self.is_cold(thread, now))?;
-        Some((thread, from))
-    }
-
-    /// At a tick: takes load from a busier CPU. Returns whether one of the threads should preempt.
-    fn balance(&mut self, cpu: Cpu, now: u64) -> bool {
-        let count = self.current.len() as u64;
-        let Domain { last, interval, failures } = self.domains[cpu];
-        let ticks = (16 * interval * 1_000_000).div_ceil(self.tick).saturating_sub(1).max(1);
-        if now - last < ticks * self.tick {
-            return false;
-        }
-        self.domains[cpu].last = now;
-        let (average, own) = (self.loads.mean(), self.loads.of_cpu(cpu));
-        let busiest = self.busiest(cpu).filter(|&busiest| {
-            let others = self.loads.of_cpu(busiest);
-            let is_close = self.has_ready(cpu) && 100 * others <= 117 * own;
-            own < others && own < average && average < others && !is_close
-        });
-        let Some(busiest) = busiest else {
-            self.domains[cpu] = Domain { last: now, interval: (2 * interval).min(2 * count), failures: 0 };
-            return false;
-        };
-        let mut left = (self.loads.of_cpu(busiest) - average).min(average - own);
-        self.update(busiest);
-        let mut taken = Vec::new();
-        for thread in self.candidates(busiest, cpu) {
-            let load = self.loads.of_thread(thread).max(1);
-            let may_go = failures > 0 || self.is_eligible(thread, busiest);
-            if left > 0 && may_go && (failures > 1 || self.is_cold(thread, now)) && load >> failures.min(63) <= left {
-                left -= load;
-                taken.push(thread);
-            }
-        }
-        self.domains[cpu].interval = count;
-        self.domains[cpu].failures = if taken.is_empty() { failures + 1 } else { 0 };
-        let mut preempts = false;
-        for thread in taken {
-            self.migrate(thread, busiest, cpu);
-            preempts |= self.should_preempt(thread, cpu);
-        }
-        preempts
-    }
-
     fn cpu_for(&mut self, thread: Thread, why: ReadyReason, world: &World) -> Cpu {
         let Entity { cpu: previous, cpus, .. } = &self.entities[thread];
+        if let ReadyReason::Moved(to) = why {
+            return to.index();
+        }
         if why == ReadyReason::New {
-            let emptiest = cpus.iter().copied().min_by_key(|&cpu| self.members(cpu).len());
-            let cpu = emptiest.unwrap_or(*previous);
+            let cpu = self.topology.emptiest(cpus.clone(), &|cpu| self.members(cpu).len() as i128);
             self.waking.begin(thread, cpu);
             self.loads.begin(thread);
             return cpu;
@@ -389,6 +328,7 @@ impl Eevdf {
             previous: *previous,
             waker: world.here.and_then(|here| Some((here, self.current[here]?))),
             loads: &self.loads,
+            topology: &self.topology,
             is_free: self.all_cpus().map(|cpu| self.members(cpu).is_empty()).collect(),
             may_run: &|cpu| cpus.contains(&cpu),
         };
@@ -501,11 +441,21 @@ impl Kernel for Eevdf {
         if let Some(current) = self.current[cpu] {
             self.follow_group(current);
         }
-        let this_cpu = self.balance(cpu, now) || is_due;
+        let mut this_cpu = is_due;
+        for level in 0..self.topology.levels().len() {
+            this_cpu |= self.balance(cpu, level, now);
+        }
         let is_idle = |cpu: &Cpu| world.cpus[*cpu].state == CpuState::Idle && !self.marked[*cpu];
+        let mut idle: Vec<Cpu> = self.all_cpus().filter(is_idle).collect();
+        if self.topology.has_siblings() {
+            // Those of idle cores come first.
+            let is_free = |cpu: Cpu| self.members(cpu).is_empty();
+            idle.sort_by_key(|&cpu| !self.topology.core(cpu).into_iter().all(is_free));
+        }
         let comes = |cpu: &Cpu| self.to_steal(*cpu, now).is_some();
-        let has_ready = self.has_ready(cpu);
-        Picks { first: self.all_cpus().filter(is_idle).find(comes).filter(|_| has_ready), this_cpu }
+        let first = idle.iter().copied().find(comes).filter(|_| self.has_ready(cpu));
+        let push = if first.is_none() { self.push(cpu, idle, now) } else { None };
+        Picks { first, this_cpu, push }
     }
 
     fn has_to_schedule(&self, _world: &World, cpu: Cpu) -> bool {

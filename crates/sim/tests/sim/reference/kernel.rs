@@ -9,6 +9,8 @@ pub(crate) struct Picks {
     /// An idle CPU, which schedules first.
     pub(crate) first: Option<Cpu>,
     pub(crate) this_cpu: bool,
+    /// The CPU whose running thread moves, and where to.
+    pub(crate) push: Option<(Cpu, Cpu)>,
 }
 
 pub(crate) trait Kernel {
@@ -34,7 +36,7 @@ pub(crate) trait Kernel {
 
     /// Looks at `cpu`, whose time is up.
     fn when_time_is_up(&mut self, _world: &World, _cpu: Cpu) -> Picks {
-        Picks { first: None, this_cpu: true }
+        Picks { first: None, this_cpu: true, push: None }
     }
 
     /// Whether `cpu`, which is not switching, has to schedule because of the threads that became

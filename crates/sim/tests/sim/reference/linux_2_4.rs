@@ -114,7 +114,8 @@ impl Linux24 {
 
     /// The thread that is charged for the passing step.
     fn charged_thread(&self, world: &World, cpu: Cpu) -> Option<Thread> {
-        if self.charge_switch { world.thread_on(cpu) } else { world.running_on(cpu) }
+        let fills_cache = world.cpus[cpu].switch_left < world.cpus[cpu].refill;
+        if self.charge_switch || fills_cache { world.thread_on(cpu) } else { world.running_on(cpu) }
     }
 
     /// The best of the previous thread and the ready ones. Of equal ones the previous one, else the

@@ -422,7 +422,7 @@ impl Kernel for LinuxO1 {
             let is_due = now / self.tick - self.queues[next].looked_at >= self.queues[next].interval;
             first = (rests && is_due && !self.look(next, &When::Idle, now).is_empty()).then_some(next);
         }
-        Picks { first, this_cpu: is_over || is_others_turn || is_preempted }
+        Picks { first, this_cpu: is_over || is_others_turn || is_preempted, push: None }
     }
 
     fn has_to_schedule(&self, _world: &World, cpu: Cpu) -> bool {

@@ -49,6 +49,8 @@ struct Part {
     /// The CPU that has its load.
     cpu: Option<Cpu>,
     is_present: bool,
+    /// Its load when it last went to sleep.
+    at_sleep: i128,
 }
 
 pub(crate) struct Loads {
@@ -93,6 +95,7 @@ impl Loads {
     }
 
     pub(crate) fn sleep(&mut self, thread: Thread) {
+        self.threads[thread].at_sleep = self.of_thread(thread);
         self.threads[thread].is_present = false;
     }
 
@@ -124,13 +127,18 @@ impl Loads {
         self.cpus[cpu].rounded()
     }
 
+    /// The load that a thread had when it went to sleep.
+    pub(crate) fn of_sleeping(&self, thread: Thread) -> i128 {
+        self.threads[thread].at_sleep
+    }
+
     /// The load of the CPU of a thread that sleeps, without that of the thread.
     pub(crate) fn without(&self, thread: Thread, cpu: Cpu) -> i128 {
-        let own = if self.threads[thread].cpu == Some(cpu) { self.of_thread(thread) } else { 0 };
+        let own = if self.threads[thread].cpu == Some(cpu) { self.of_sleeping(thread) } else { 0 };
         (self.of_cpu(cpu) - own).max(0)
     }
 
-    pub(crate) fn mean(&self) -> i128 {
-        self.cpus.iter().map(|average| average.rounded()).sum::<i128>() / self.cpus.len() as i128
+    pub(crate) fn mean(&self, cpus: &[Cpu]) -> i128 {
+        cpus.iter().map(|&cpu| self.of_cpu(cpu)).sum::<i128>() / cpus.len() as i128
     }
 }

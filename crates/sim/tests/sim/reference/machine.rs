@@ -9,6 +9,7 @@ use scenario::{Distribution, Machine, Setting, Tie};
 
 use crate::reference::events::{Event, Events};
 use crate::reference::kernel::Kernel;
+use crate::reference::topology::Topology;
 use crate::reference::world::{
     Activity, Counts, Cpu, JobKind, JobState, Place, SimulatedCpu, Thread, ThreadState, World,
 };
@@ -36,6 +37,12 @@ pub(crate) struct Reference<K> {
     kernel: K,
     step: Span,
     context_switch: u64,
+    topology: Topology,
+    /// In steps.
+    cache_refill: u64,
+    node_refill: u64,
+    /// In percent.
+    smt_speed: u64,
     keep_running: bool,
     order: [Due; 4],
     pub(crate) events: Events,
@@ -50,7 +57,13 @@ impl<K: Kernel> Reference<K> {
         let floored = Machine { context_switch: machine.context_switch.floor_to(step), ..*machine };
         let mut world = World { now: 0, here: None, cpus: Vec::new(), threads: Vec::new(), jobs: Vec::new() };
         for _ in 0..machine.cpus {
-            world.cpus.push(SimulatedCpu { state: CpuState::Idle, switch_left: 0, idle_since: 0 });
+            world.cpus.push(SimulatedCpu {
+                state: CpuState::Idle,
+                switch_left: 0,
+                refill: 0,
+                idle_since: 0,
+                moved_to: None,
+            });
         }
         for (name, job) in setting.jobs_with_copies() {
             let (kind, waiting) = match &job.kind {
@@ -73,6 +86,7 @@ impl<K: Kernel> Reference<K> {
                     job: world.jobs.len(),
                     place: Place::Ready,
                     activity: Activity::Endless,
+                    last_cpu: None,
                     stream: Stream::named(seed, &name, number),
                     waiter: waiting.waiter(floored.costs()),
                     work_is_done: false,
@@ -87,6 +101,10 @@ impl<K: Kernel> Reference<K> {
             kernel,
             step,
             context_switch: in_steps(floored.context_switch, step),
+            topology: Topology::new(machine),
+            cache_refill: in_steps(machine.cache_refill, step),
+            node_refill: in_steps(machine.node_refill, step),
+            smt_speed: machine.smt_speed.into(),
             keep_running: setting.keep_running,
             order: order(machine.tie),
             events: Events::default(),
@@ -171,9 +189,20 @@ impl<K: Kernel> Reference<K> {
         if let Some(first) = picks.first {
             self.schedule(first);
         }
-        if picks.this_cpu {
+        if let Some((from, to)) = picks.push {
+            self.push(from, to);
+        }
+        if picks.this_cpu && !self.world.is_switching(cpu) {
             self.schedule(cpu);
         }
+    }
+
+    /// The thread that a CPU runs moves to another one. Nothing happens if it switches.
+    fn push(&mut self, from: Cpu, to: Cpu) {
+        let Some(thread) = self.world.running_on(from) else { return };
+        self.count(thread, |counts| counts.preempted += 1);
+        self.leave(thread, from, LeaveReason::Preempted);
+        self.world.cpus[from].moved_to = Some(to);
     }
 
     /// CPUs that the last event made schedule do so, by their numbers.
@@ -197,14 +226,18 @@ impl<K: Kernel> Reference<K> {
                     self.used[2] += 1;
                     self.world.cpus[cpu].switch_left -= 1;
                 }
-                CpuState::Running(thread) => self.run_for_a_step(thread.index()),
+                CpuState::Running(thread) => {
+                    let mut core = self.topology.core(cpu).into_iter();
+                    let is_slow = core.any(|other| other != cpu && self.world.cpus[other].state != CpuState::Idle);
+                    self.run_for_a_step(thread.index(), if is_slow { self.smt_speed } else { 100 });
+                }
             }
         }
         self.world.now += 1;
         self.kernel.pass_step(&self.world);
     }
 
-    fn run_for_a_step(&mut self, thread: Thread) {
+    fn run_for_a_step(&mut self, thread: Thread, speed: u64) {
         let thread = &mut self.world.threads[thread];
         let job = &mut self.world.jobs[thread.job];
         let counts = u64::from(job.completed.is_none());
@@ -216,7 +249,7 @@ impl<K: Kernel> Reference<K> {
             }
             activity => {
                 if let Activity::Computing { left } = activity {
-                    *left -= 1;
+                    *left = left.saturating_sub(speed);
                 }
                 self.used[0] += 1;
                 job.counts.working += counts;
@@ -248,11 +281,21 @@ impl<K: Kernel> Reference<K> {
         if let Some((thread, how)) = from {
             self.world.threads[thread].place = Place::SwitchingOut(how);
         }
+        self.world.cpus[cpu].refill = 0;
         match to {
-            Some(thread) => self.world.threads[thread].place = Place::On(cpu),
+            Some(thread) => {
+                self.world.threads[thread].place = Place::On(cpu);
+                let last = self.world.threads[thread].last_cpu.replace(cpu).unwrap_or(cpu);
+                if !self.topology.are_one_core(last, cpu) {
+                    self.world.cpus[cpu].refill += self.cache_refill;
+                }
+                if !self.topology.are_one_node(last, cpu) {
+                    self.world.cpus[cpu].refill += self.node_refill;
+                }
+            }
             None => self.world.cpus[cpu].idle_since = self.world.now,
         }
-        self.world.cpus[cpu].switch_left = self.context_switch;
+        self.world.cpus[cpu].switch_left = self.context_switch + self.world.cpus[cpu].refill;
         let from = from.map(|(thread, how)| (thread_id(thread), how));
         self.set_cpu_state(cpu, CpuState::Switching { from, to: to.map(thread_id) });
     }
@@ -261,8 +304,13 @@ impl<K: Kernel> Reference<K> {
         let CpuState::Switching { from, to } = self.world.cpus[cpu].state else { unreachable!("it switches") };
         self.set_cpu_state(cpu, to.map_or(CpuState::Idle, CpuState::Running));
         self.kernel.end_switch(&self.world, cpu);
-        if let Some((outgoing, how)) = from {
-            self.finish_leaving(outgoing.index(), how);
+        let moved_to = self.world.cpus[cpu].moved_to.take();
+        match (from, moved_to) {
+            (Some((outgoing, _)), Some(to)) => {
+                self.become_ready(&[outgoing.index()], ReadyReason::Moved(CpuId(to as u32)));
+            }
+            (Some((outgoing, how)), None) => self.finish_leaving(outgoing.index(), how),
+            (None, _) => {}
         }
         if let Some(thread) = self.world.running_on(cpu)
             && self.world.threads[thread].activity == Activity::Ending
@@ -433,12 +481,12 @@ impl<K: Kernel> Reference<K> {
         let thread = &mut self.world.threads[thread];
         thread.activity = match &self.world.jobs[thread.job].kind {
             JobKind::Barrier { compute, .. } => {
-                Activity::Computing { left: in_steps(compute.draw(&mut thread.stream, self.step), self.step) }
+                Activity::Computing { left: 100 * in_steps(compute.draw(&mut thread.stream, self.step), self.step) }
             }
             JobKind::Cpu { work: Some(work) } => {
                 // It computes for the same time however often it does.
                 let left = work.draw(&mut thread.stream.clone(), self.step);
-                Activity::Computing { left: in_steps(left, self.step) }
+                Activity::Computing { left: 100 * in_steps(left, self.step) }
             }
             JobKind::Cpu { work: None } => Activity::Endless,
         };

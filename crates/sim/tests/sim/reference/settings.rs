@@ -6,7 +6,7 @@ use policy::{CpuId, Span};
 use proptest::prelude::*;
 use scenario::{
     Accounting, Attributes, Cfs, Compute, Distribution, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
-    Scheduler, Setting, TickPhase, Tie,
+    Scheduler, Setting, TickPhase, Tie, Topology,
 };
 
 fn us(n: u64) -> Span {
@@ -105,6 +105,22 @@ pub(crate) fn with_attributes(mut setting: Setting, cpus: u32, attributes: Vec<A
     setting
 }
 
+/// A topology, most often a flat one, what moving costs in units of `unit`, and the speed of CPUs
+/// that share a core.
+fn any_cores(unit: Span) -> impl Strategy<Value = (Topology, [Span; 2], u32)> {
+    let named = &["1x1x2", "1x2x2", "2x1x2", "2x2x1", "1x3x2", "2x3x1", "1x2x3", "2x2x2", "3x1x2", "4x2x1"][..];
+    let named = prop::sample::select(named).prop_map(|text: &str| text.parse().unwrap());
+    let topology = prop_oneof![(1_u32..7).prop_map(Topology::flat), named];
+    let cost = move || prop_oneof![2 => Just(Span::ZERO), 1 => (1_u64..16).prop_map(move |n| unit.scaled(250 * n))];
+    (topology, [cost(), cost()], prop_oneof![1 => Just(100_u32), 2 => 1_u32..101])
+}
+
+/// The machine with these cores.
+fn with_cores(machine: Machine, (topology, refills, smt_speed): (Topology, [Span; 2], u32)) -> Machine {
+    let [cache_refill, node_refill] = refills;
+    Machine { cpus: topology.cpus(), topology: Some(topology), cache_refill, node_refill, smt_speed, ..machine }
+}
+
 /// A machine under `scheduler` whose durations need not be whole steps.
 ///
 /// A new option must be drawn here, unless it is drawn by the test of its scheduler in
@@ -116,9 +132,9 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
     let spans = (0_u64..10, fraction(), 1_u64..60, fraction(), 0_u64..8, 1_u64..16, fraction(), 1_u64..80);
     let tie = prop::sample::select(&Tie::ALL[..]);
     let rest = (tie, prop::sample::select(&TickPhase::ALL[..]), any_linux_2_4());
-    (step, 1_u32..7, spans, rest).prop_map(move |(step, cpus, spans, (tie, tick_phase, linux_2_4))| {
+    (step, any_cores(us(5)), spans, rest).prop_map(move |(step, cores, spans, (tie, tick_phase, linux_2_4))| {
         let (switch, switch_fraction, quantum, quantum_fraction, margin, tick, tick_fraction, slice) = spans;
-        Machine {
+        let machine = Machine {
             scheduler,
             step,
             context_switch: us(switch) + Span::from_nanos(switch_fraction),
@@ -129,8 +145,9 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
             tick_phase,
             tie,
             linux_2_4,
-            ..Machine::with_cpus(cpus)
-        }
+            ..Machine::with_cpus(cores.0.cpus())
+        };
+        with_cores(machine, cores)
     })
 }
 
@@ -139,18 +156,21 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
 pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
     let spans = (0_u64..3, 1_u64..8, 1_u64..10);
     let named = (prop::sample::select(&Tie::ALL[..]), prop::sample::select(&TickPhase::ALL[..]));
-    (prop::sample::select(&[500_u64, 250][..]), 1_u32..6, spans, named, any::<bool>()).prop_map(
-        |(step, cpus, (switch, tick, slice), (tie, tick_phase), groups)| Machine {
-            groups,
-            scheduler: Scheduler::Eevdf,
-            step: us(step),
-            context_switch: us(step * switch),
-            spin_margin: Bound::Fixed(us(1_000)),
-            slice: us(step * slice),
-            tick: us(step * tick),
-            tick_phase,
-            tie,
-            ..Machine::with_cpus(cpus)
+    (prop::sample::select(&[500_u64, 250][..]), any_cores(us(250)), spans, named, any::<bool>()).prop_map(
+        |(step, cores, (switch, tick, slice), (tie, tick_phase), groups)| {
+            let machine = Machine {
+                groups,
+                scheduler: Scheduler::Eevdf,
+                step: us(step),
+                context_switch: us(step * switch),
+                spin_margin: Bound::Fixed(us(1_000)),
+                slice: us(step * slice),
+                tick: us(step * tick),
+                tick_phase,
+                tie,
+                ..Machine::with_cpus(cores.0.cpus())
+            };
+            with_cores(machine, cores)
         },
     )
 }

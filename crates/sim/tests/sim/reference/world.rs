@@ -22,14 +22,20 @@ pub(crate) struct SimulatedCpu {
     pub(crate) state: CpuState,
     /// While it switches: the remaining steps.
     pub(crate) switch_left: u64,
+    /// The last steps of this switch, in which the incoming thread fills its cache.
+    pub(crate) refill: u64,
     /// When it last became idle.
     pub(crate) idle_since: u64,
+    /// While it switches: where the outgoing thread goes, if that is another CPU.
+    pub(crate) moved_to: Option<Cpu>,
 }
 
 pub(crate) struct ThreadState {
     pub(crate) job: usize,
     pub(crate) place: Place,
     pub(crate) activity: Activity,
+    /// The CPU that it last had.
+    pub(crate) last_cpu: Option<Cpu>,
     /// For the times that it computes between barriers.
     pub(crate) stream: Stream,
     pub(crate) waiter: Waiter,
@@ -55,7 +61,7 @@ pub(crate) enum Place {
 /// The activity of a thread that has a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Activity {
-    /// It computes for `left` more steps.
+    /// It computes for `left` hundredths of a step, as long as no other CPU slows it down.
     Computing { left: u64 },
     /// It computes without end.
     Endless,
