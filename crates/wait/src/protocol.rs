@@ -1,5 +1,6 @@
 //! The lock-free protocols that the objects of one process and the shared ones have in common.
 
+pub(crate) mod arrival_tree;
 pub(crate) mod counted_futex;
 #[cfg(not(loom))]
 pub mod external;

@@ -70,7 +70,7 @@ impl Barrier {
     }
 
     fn shared_state(&self) -> SharedState<'_> {
-        SharedState { words: &self.words, slots: &self.slots, namespace: Some(self.memory.namespace) }
+        SharedState { words: &self.words, slots: &self.slots, tree: None, namespace: Some(self.memory.namespace) }
     }
 
     /// The number of parties, including those that have not joined yet and those that have left.

@@ -29,7 +29,7 @@ pub const MOST_MEMBERS: u32 = 1 << 16;
 /// "rowlock" and a byte that no text contains, as a number. It depends on the byte order.
 const MAGIC: u64 = u64::from_ne_bytes(*b"rowlock\x81");
 /// The version of the layout, incremented for each change.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The kind of a shared object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
