@@ -74,6 +74,14 @@ impl ArrivalTree {
         self.levels().map(|(_, awaited)| awaited.div_ceil(self.fan_in)).sum()
     }
 
+    /// All nodes, in the order of their numbers.
+    pub fn all(self) -> impl Iterator<Item = Node> {
+        let of_level = move |(first, awaited): (u32, u32)| {
+            (0..awaited.div_ceil(self.fan_in)).map(move |index| self.node(first, awaited, index))
+        };
+        self.levels().flat_map(of_level)
+    }
+
     /// The number of leaves.
     pub const fn leaves(self) -> u32 {
         self.threads.div_ceil(self.fan_in)
@@ -184,6 +192,7 @@ mod tests {
         for (threads, leaves, nodes) in shapes {
             let tree = ArrivalTree::of(threads);
             assert_eq!((tree.is_counter(), tree.leaves(), tree.nodes()), (false, leaves, nodes), "{threads}");
+            assert!(tree.all().map(|node| node.number).eq(0..nodes));
         }
     }
 

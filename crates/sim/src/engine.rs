@@ -8,6 +8,7 @@ mod account;
 pub(crate) mod cells;
 mod check;
 pub(crate) mod coscheduling;
+pub(crate) mod counters;
 mod cpus;
 mod device;
 mod event;

@@ -282,6 +282,7 @@ fn on_grid(machine: &Machine) -> Machine {
         context_switch: floor(machine.context_switch),
         wakeup_cost: floor(machine.wakeup_cost),
         yield_cost: floor(machine.yield_cost),
+        line_transfer: floor(machine.line_transfer),
         quantum: floor(machine.quantum).max(machine.step),
         tick: floor(machine.tick).max(machine.step),
         slice: floor(machine.slice).max(machine.step),

@@ -16,9 +16,9 @@ use rowlock_scenario::fibers::{FiberCosts, FiberGroup};
 use rowlock_scenario::message::Pattern;
 use rowlock_scenario::pipeline::{Stage, StageTurn, Structure};
 use rowlock_scenario::{
-    Accounting, Arm, Arrival, Attributes, Bandwidth, Compute, Coscheduling, Distribution, Empirical, Experiment,
-    Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler, Setting,
-    TickPhase, Tie,
+    Accounting, Arm, Arrival, Arrivals, Attributes, Bandwidth, Compute, Coscheduling, Distribution, Empirical,
+    Experiment, Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler,
+    Setting, TickPhase, Tie,
 };
 
 fn span() -> impl Strategy<Value = Span> {
@@ -44,7 +44,7 @@ fn rule() -> impl Strategy<Value = WaitingRule> {
 }
 
 fn machine() -> impl Strategy<Value = MachineKeys> {
-    let spans = vec(option::of(span()), 13);
+    let spans = vec(option::of(span()), 14);
     let rest = (any::<bool>(), 1..1000_u32, option::of(margin()), option::of(select(Scheduler::ALL.to_vec())));
     let ticks = vec(option::of(1..100_u32), 6);
     let named = (
@@ -52,52 +52,56 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
         option::of(select(TickPhase::ALL.to_vec())),
         option::of(select(Accounting::ALL.to_vec())),
         option::of(select(Scheme::ALL.to_vec())),
+        option::of(select(Arrivals::ALL.to_vec())),
     );
     let flags = (option::of(any::<bool>()), option::of(any::<bool>()), option::of(any::<bool>()));
-    let machine = |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _, _), (_, _, _))| {
-        let (like_host, cpus, spin_margin, scheduler) = rest;
-        let (tie, tick_phase, accounting, wakeup) = named;
-        let (charge_switch, tail, groups) = flags;
-        MachineKeys {
-            like_host,
-            cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
-            // As `on_cells` draws them.
-            cells: None,
-            network_latency: None,
-            bandwidth: None,
-            barrier_latency: None,
-            step: spans[0],
-            context_switch: spans[1],
-            wakeup_cost: spans[2],
-            yield_cost: spans[3],
-            spin_margin,
-            scheduler,
-            quantum: spans[4],
-            tick: spans[5],
-            tick_phase,
-            slice: spans[6],
-            latency: spans[7],
-            granularity: spans[8],
-            wakeup_granularity: spans[9],
-            migration_cost: spans[10],
-            levels: ticks[5],
-            running_time: spans[11],
-            boost: spans[12]
-                .map(|period| if period > Span::from_millis(1) { Boost::Every(period) } else { Boost::Never }),
-            tie,
-            allocation: ticks[0],
-            penalty: ticks[1],
-            bonus: ticks[2],
-            threshold: ticks[3],
-            device_depth: ticks[4],
-            accounting,
-            charge_switch,
-            tail,
-            groups,
-            wakeup,
-            timeslice: ticks[5],
-        }
-    };
+    let machine =
+        |(spans, rest, ticks, named, flags): (Vec<_>, (bool, u32, _, _), Vec<_>, (_, _, _, _, _), (_, _, _))| {
+            let (like_host, cpus, spin_margin, scheduler) = rest;
+            let (tie, tick_phase, accounting, wakeup, arrivals) = named;
+            let (charge_switch, tail, groups) = flags;
+            MachineKeys {
+                like_host,
+                cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
+                // As `on_cells` draws them.
+                cells: None,
+                network_latency: None,
+                bandwidth: None,
+                barrier_latency: None,
+                step: spans[0],
+                context_switch: spans[1],
+                wakeup_cost: spans[2],
+                yield_cost: spans[3],
+                line_transfer: spans[13],
+                arrivals,
+                spin_margin,
+                scheduler,
+                quantum: spans[4],
+                tick: spans[5],
+                tick_phase,
+                slice: spans[6],
+                latency: spans[7],
+                granularity: spans[8],
+                wakeup_granularity: spans[9],
+                migration_cost: spans[10],
+                levels: ticks[5],
+                running_time: spans[11],
+                boost: spans[12]
+                    .map(|period| if period > Span::from_millis(1) { Boost::Every(period) } else { Boost::Never }),
+                tie,
+                allocation: ticks[0],
+                penalty: ticks[1],
+                bonus: ticks[2],
+                threshold: ticks[3],
+                device_depth: ticks[4],
+                accounting,
+                charge_switch,
+                tail,
+                groups,
+                wakeup,
+                timeslice: ticks[5],
+            }
+        };
     (spans, rest, ticks, named, flags).prop_map(machine)
 }
 

@@ -197,7 +197,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// alarm.
     pub(super) fn await_event(&mut self, cpu: CpuId, thread: ThreadId) {
         let (left, event) = match self.workload.threads[thread.index()].activity {
-            Activity::Compute { left } | Activity::Manage { left } => (left, Event::ComputationEnds),
+            Activity::Compute { left } | Activity::Fetch { left, .. } | Activity::Manage { left } => {
+                (left, Event::ComputationEnds)
+            }
             Activity::Spin { left, .. } | Activity::Yield { left, .. } | Activity::CheckRunning { left } => {
                 (left, Event::SpinEnds)
             }

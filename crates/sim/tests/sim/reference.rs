@@ -18,6 +18,7 @@
 mod affinity;
 mod cfs;
 mod compare;
+mod counters;
 mod eevdf;
 mod events;
 mod feedback;
