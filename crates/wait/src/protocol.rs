@@ -7,6 +7,7 @@ pub mod external;
 pub(crate) mod generation;
 pub(crate) mod last_arrival;
 pub(crate) mod notification;
+pub(crate) mod padded;
 pub(crate) mod party;
 #[cfg_attr(loom, allow(dead_code, reason = "other processes are not modelled"))]
 pub mod process_slot;

@@ -8,8 +8,9 @@ use policy::record::{Off, Recorder};
 use policy::waiting::Waiter;
 
 use crate::protocol::arrival_tree::ArrivalTree;
+use crate::protocol::padded::Padded;
 pub use crate::protocol::party::{Arrival, BarrierWaitResult, Party};
-use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot, SharedState};
+use crate::protocol::shared_state::{BarrierWords, PartySlot, SharedState};
 use crate::statistics::Statistics;
 use crate::waiting::Waiting;
 
@@ -17,7 +18,9 @@ use crate::waiting::Waiting;
 ///
 /// Like [`std::sync::Barrier`], but a waiting rule decides how threads wait, and their waits are
 /// counted. A wait allocates no memory, except for one wait in 100 ms, which counts the CPUs again.
-/// Each party takes at least 128 bytes. A recorder other than [`Off`] records every decision.
+/// Each party takes at least 128 bytes. The arrivals of 32 parties and more are counted by a tree of
+/// counters, so that threads which arrive together do not wait for one cache line; once a party has
+/// left the team, or more threads than parties have arrived, by one counter. A recorder other than [`Off`] records every decision.
 ///
 /// All that happened before the arrivals of a round is visible to all parties after the wait.
 pub struct Barrier<R: Recorder = Off> {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use policy::arrival::{self, Node};
 
 use crate::protocol::generation::{Generation, GenerationWord, Round};
-use crate::protocol::shared_state::Padded;
+use crate::protocol::padded::Padded;
 use crate::sync::{self, AtomicU64};
 
 /// The counters of the arrivals at one barrier, each on its own cache lines.

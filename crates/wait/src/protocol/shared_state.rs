@@ -8,15 +8,11 @@ use policy::{Instant, ThreadId};
 use crate::protocol::arrival_tree::ArrivalTree;
 use crate::protocol::generation::{GenerationWord, Round};
 use crate::protocol::last_arrival::LastArrival;
+use crate::protocol::padded::Padded;
 use crate::protocol::process_slot::ProcessSlot;
 use crate::protocol::wait_loop::Awaited;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU32, AtomicU64, Scope};
-
-/// Aligned to a pair of cache lines: adjacent lines are fetched together.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub(crate) struct Padded<T>(pub(crate) T);
 
 /// The words that all parties use.
 #[derive(Debug)]

@@ -18,10 +18,11 @@ use sys::files::{self, Draft, Folder};
 use sys::shared_memory::{Mapping, Plain, View};
 
 use super::mutex::MutexBody;
+use crate::protocol::padded::Padded;
 use crate::protocol::process_slot::ProcessSlot;
 use crate::protocol::raw_event::RawEvent;
 use crate::protocol::raw_semaphore::RawSemaphore;
-use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot};
+use crate::protocol::shared_state::{BarrierWords, PartySlot};
 
 /// The maximum number of parties or processes of a shared object.
 pub const MOST_MEMBERS: u32 = 1 << 16;
