@@ -87,14 +87,14 @@ impl ArrivalTree {
         self.threads.div_ceil(self.fan_in)
     }
 
+    /// The number of the leaf at which a thread arrives, by the thread's number in its team.
+    pub const fn leaf_of(self, thread: u32) -> u32 {
+        thread / self.fan_in
+    }
+
     /// The leaf with this number.
     pub fn leaf(self, number: u32) -> Node {
         self.node(0, self.threads, number)
-    }
-
-    /// The leaf at which a thread arrives, by the thread's number in its team.
-    pub fn leaf_of(self, thread: u32) -> Node {
-        self.leaf(thread / self.fan_in)
     }
 
     /// The node at which the last arrival of `node` arrives next. `None` if that is the root.
@@ -144,7 +144,7 @@ mod tests {
     fn places(tree: ArrivalTree, order: impl Iterator<Item = u32>) -> (Vec<u32>, Vec<u32>) {
         let mut counts = vec![0; tree.nodes() as usize];
         let arrive = |thread| {
-            let mut node = tree.leaf_of(thread);
+            let mut node = tree.leaf(tree.leaf_of(thread));
             loop {
                 let count = &mut counts[node.number as usize];
                 *count += 1;
@@ -186,7 +186,7 @@ mod tests {
         for threads in [0, 1, 2, 31] {
             let tree = ArrivalTree::of(threads);
             assert!(tree.is_counter() && tree.nodes() == 1 && tree.leaves() == 1);
-            assert_eq!(tree.leaf_of(threads.saturating_sub(1)).awaited, threads.max(1));
+            assert_eq!(tree.leaf(tree.leaf_of(threads.saturating_sub(1))).awaited, threads.max(1));
         }
         let shapes = [(32, 4, 5), (64, 8, 9), (65, 9, 12), (128, 16, 19), (256, 32, 37)];
         for (threads, leaves, nodes) in shapes {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn the_greatest_team_has_a_tree() {
         let tree = ArrivalTree::of(u32::MAX);
-        let mut node = tree.leaf_of(u32::MAX - 1);
+        let mut node = tree.leaf(tree.leaf_of(u32::MAX - 1));
         while let Some(parent) = tree.parent(node) {
             node = parent;
         }

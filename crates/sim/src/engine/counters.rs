@@ -46,7 +46,7 @@ impl Counters {
 
     /// The counter at which the thread with this number in its job arrives.
     pub(crate) fn first(&self, thread: usize) -> u32 {
-        self.tree.leaf_of(thread as u32).number
+        self.tree.leaf_of(thread as u32)
     }
 
     /// A CPU asks for the line of a counter. Returns how long it waits for it.

@@ -9,12 +9,58 @@ use crate::protocol::generation::{Generation, GenerationWord, Round};
 use crate::protocol::padded::Padded;
 use crate::sync::{self, AtomicU64};
 
-/// The counters of the arrivals at one barrier, each on its own cache lines.
+/// The counters of the arrivals at one barrier.
 #[derive(Debug)]
 pub(crate) struct ArrivalTree {
     shape: arrival::ArrivalTree,
-    /// The number of arrivals at each node since the beginning.
-    counts: Box<[Padded<AtomicU64>]>,
+    /// By the numbers of their nodes.
+    counters: Box<[Padded<Counter>]>,
+}
+
+#[derive(Debug)]
+struct Counter {
+    node: Node,
+    /// The number of arrivals since the beginning.
+    arrivals: AtomicU64,
+}
+
+/// An arrival at a counter: its round, and how many came before it in that round.
+#[derive(Clone, Copy)]
+struct Ticket {
+    round: Round,
+    place: u32,
+}
+
+impl Counter {
+    /// The ticket that is drawn next after so many arrivals.
+    #[inline]
+    fn ticket(&self, arrivals: u64) -> Ticket {
+        let awaited = u64::from(self.node.awaited);
+        Ticket { round: Round(arrivals / awaited), place: (arrivals % awaited) as u32 }
+    }
+
+    /// Draws a ticket if it is one of the round in progress. `None` if the counter has all arrivals
+    /// of that round.
+    #[inline]
+    fn draw_in(&self, generation: Generation) -> Option<Ticket> {
+        let mut arrivals = self.arrivals.load(Relaxed);
+        loop {
+            let ticket = self.ticket(arrivals);
+            if !generation.is_before(ticket.round) {
+                return None;
+            }
+            match self.arrivals.compare_exchange(arrivals, arrivals + 1, AcqRel, Relaxed) {
+                Ok(_) => return Some(ticket),
+                Err(actual) => arrivals = actual,
+            }
+        }
+    }
+
+    /// Draws a ticket for all that have arrived at the last counter.
+    #[inline]
+    fn draw(&self) -> Ticket {
+        self.ticket(self.arrivals.fetch_add(1, AcqRel))
+    }
 }
 
 impl ArrivalTree {
@@ -26,10 +72,10 @@ impl ArrivalTree {
         if shape.is_counter() {
             return Ok(None);
         }
-        let (mut counts, nodes) = (Vec::new(), shape.nodes());
-        counts.try_reserve_exact(nodes as usize)?;
-        counts.extend((0..nodes).map(|_| Padded(AtomicU64::new(0))));
-        Ok(Some(ArrivalTree { shape, counts: counts.into() }))
+        let mut counters = Vec::new();
+        counters.try_reserve_exact(shape.nodes() as usize)?;
+        counters.extend(shape.all().map(|node| Padded(Counter { node, arrivals: AtomicU64::new(0) })));
+        Ok(Some(ArrivalTree { shape, counters: counters.into() }))
     }
 
     /// Arrives, if possible at the leaf of the party with this number. Returns the number of the
@@ -38,14 +84,15 @@ impl ArrivalTree {
     pub(crate) fn arrive(&self, word: &GenerationWord, party: Option<u32>) -> Option<u64> {
         // Threads that are created one after another have consecutive identifiers, which are in the
         // upper bits of the numbers of their clocks.
-        let preferred = party.unwrap_or_else(|| (sync::own_clock() >> 3) % self.shape.threads());
-        let preferred = self.shape.leaf_of(preferred);
+        let party = party.unwrap_or_else(|| (sync::own_clock() >> 3) % self.shape.threads());
+        let preferred = self.shape.leaf_of(party);
         loop {
             let generation = word.generation();
             if generation.is_counted() {
                 return None;
             }
-            let drawn = self.draw(preferred, generation).map(|ticket| (preferred, ticket));
+            let leaf = self.counter(preferred);
+            let drawn = leaf.draw_in(generation).map(|ticket| (leaf, ticket));
             if let Some((leaf, ticket)) = drawn.or_else(|| self.draw_elsewhere(preferred, generation)) {
                 return Some(self.climb(leaf, ticket));
             }
@@ -56,71 +103,50 @@ impl ArrivalTree {
         }
     }
 
-    /// Draws a ticket at a leaf. `None` if it is full in this round.
-    #[inline]
-    fn draw(&self, leaf: Node, generation: Generation) -> Option<u64> {
-        let count = self.count(leaf);
-        let mut ticket = count.load(Relaxed);
-        while generation.is_before(round_of(leaf, ticket)) {
-            match count.compare_exchange(ticket, ticket + 1, AcqRel, Relaxed) {
-                Ok(_) => return Some(ticket),
-                Err(actual) => ticket = actual,
-            }
-        }
-        None
-    }
-
-    /// Draws a ticket at the first leaf after this one that is not full in this round.
+    /// Draws a ticket at the first leaf after this one that has room in this round.
     #[cold]
-    fn draw_elsewhere(&self, full: Node, generation: Generation) -> Option<(Node, u64)> {
-        let mut others = (full.number + 1..self.shape.leaves()).chain(0..full.number);
-        others.find_map(|number| {
-            let leaf = self.shape.leaf(number);
-            Some((leaf, self.draw(leaf, generation)?))
-        })
+    fn draw_elsewhere(&self, full: u32, generation: Generation) -> Option<(&Counter, Ticket)> {
+        let others = (full + 1..self.shape.leaves()).chain(0..full).map(|leaf| self.counter(leaf));
+        others.into_iter().find_map(|leaf| Some((leaf, leaf.draw_in(generation)?)))
     }
 
-    /// Goes on from node to node as long as this is the last arrival. Returns its number.
+    /// Goes on from counter to counter as long as this is the last arrival. Returns its number.
     #[inline]
-    fn climb(&self, leaf: Node, ticket: u64) -> u64 {
-        let (mut node, mut ticket) = (leaf, ticket);
-        while (ticket + 1) % u64::from(node.awaited) == 0
-            && let Some(parent) = self.shape.parent(node)
+    fn climb(&self, leaf: &Counter, ticket: Ticket) -> u64 {
+        let (mut counter, mut ticket) = (leaf, ticket);
+        while ticket.place == counter.node.awaited - 1
+            && let Some(parent) = self.shape.parent(counter.node)
         {
-            node = parent;
-            ticket = self.count(node).fetch_add(1, AcqRel);
+            counter = self.counter(parent.number);
+            ticket = counter.draw();
         }
-        let (Round(round), awaited) = (round_of(node, ticket), u64::from(node.awaited));
-        round * u64::from(self.shape.threads()) + u64::from(node.first) + ticket % awaited
+        ticket.round.0 * u64::from(self.shape.threads()) + u64::from(counter.node.first + ticket.place)
     }
 
     /// Whether the arrival with this number has happened, if the tree counts it.
     pub(crate) fn has_happened(&self, number: u64) -> bool {
         let threads = u64::from(self.shape.threads());
-        let place = (number % threads) as u32;
+        let (round, place) = (number / threads, (number % threads) as u32);
         let node = self.shape.node_of_place(place);
-        self.count(node).load(Relaxed) > number / threads * u64::from(node.awaited) + u64::from(place - node.first)
+        let before = round * u64::from(node.awaited) + u64::from(place - node.first);
+        self.counter(node.number).arrivals.load(Relaxed) > before
     }
 
-    /// The number of arrivals that the tree has counted. After the switch to the ticket counter all
-    /// of them.
+    /// The number of arrivals that the tree has counted.
     pub(crate) fn arrivals(&self) -> u64 {
-        (0..self.shape.leaves()).map(|number| self.count(self.shape.leaf(number)).load(Relaxed)).sum()
+        (0..self.shape.leaves()).map(|leaf| self.counter(leaf).arrivals.load(Relaxed)).sum()
     }
 
     /// The number of arrivals in the rounds that the tree has counted. Only after the switch to the
     /// ticket counter, when no leaf changes any more.
     pub(crate) fn arrivals_before_counter(&self) -> u64 {
-        let leaf = self.shape.leaf(0);
-        round_of(leaf, self.count(leaf).load(Relaxed)).0 * u64::from(self.shape.threads())
+        let leaf = self.counter(0);
+        leaf.ticket(leaf.arrivals.load(Relaxed)).round.0 * u64::from(self.shape.threads())
     }
 
-    fn count(&self, node: Node) -> &AtomicU64 {
-        &self.counts[node.number as usize].0
+    /// The counter of the node with this number.
+    #[inline]
+    fn counter(&self, number: u32) -> &Counter {
+        &self.counters[number as usize].0
     }
-}
-
-/// The round to which a ticket of a node belongs.
-fn round_of(node: Node, ticket: u64) -> Round {
-    Round(ticket / u64::from(node.awaited))
 }
