@@ -68,8 +68,8 @@ fn summary(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
 }
 
 fn main() {
-    let numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
-    let measurements: usize = numbers.last().unwrap_or(11);
+    let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
+    let measurements: usize = numbers.next().unwrap_or(11);
     println!("| kind | parties | counter (ns) | tree (ns) | counter / tree |\n| --- | --- | --- | --- | --- |");
     for (name, threads, arrivals) in KINDS {
         for parties in SIZES {
