@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod arrival;
 pub mod coscheduler;
 mod cpu_set;
 pub mod feedback;

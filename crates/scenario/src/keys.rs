@@ -41,7 +41,7 @@ use policy::priority::StageKind;
 use policy::slices::Movement;
 use policy::wakeup::Scheme;
 
-use crate::named::{Accounting, Scheduler, TickPhase, Tie};
+use crate::named::{Accounting, Arrivals, Scheduler, TickPhase, Tie};
 
 /// The largest size of a file: 1 MiB.
 pub const LONGEST_FILE: usize = 1 << 20;
@@ -202,7 +202,7 @@ pub mod machine {
     use policy::feedback::FeedbackRules;
 
     use super::KeyDefault::Is;
-    use super::{Accounting, Key, MOST_CPUS, MOST_TICKS, SCHEMES, Scheduler, TickPhase, Tie, Value, count};
+    use super::{Accounting, Arrivals, Key, MOST_CPUS, MOST_TICKS, SCHEMES, Scheduler, TickPhase, Tie, Value, count};
 
     keys! {
         LIKE = "like", Value::OneOf(&["host"]), Is("none"), r#""host""#,
@@ -225,6 +225,10 @@ pub mod machine {
             "the cost of starting an idle CPU in addition to a context switch";
         YIELD_COST = "yield_cost", Value::Span, Is("500 ns"), r#""300 ns""#,
             "the cost of a `sched_yield` without another ready thread";
+        LINE_TRANSFER = "line_transfer", Value::Span, Is("0 ns"), r#""100 ns""#,
+            "how long a CPU that arrives at a barrier waits for a cache line that another one wrote last; of one line, one CPU at a time";
+        ARRIVALS = "arrivals", Value::OneOf(&Arrivals::NAMES), Is("by-size"), r#""tree""#,
+            "whether arrivals at a barrier are counted by one counter or by a tree: with `by-size`, by a tree from 32 threads on";
         SPIN_MARGIN = "spin_margin", Value::Margin, Is("0.5 cs"), r#""3 us""#, "the \"+\" of `cs+` and `2cs+`";
         DEVICE_DEPTH = "device_depth", count(1, 1_000_000), Is("1"), "32",
             "how many requests the device serves at a time; the others wait in order of arrival";
@@ -299,6 +303,8 @@ pub mod machine {
         CONTEXT_SWITCH,
         WAKEUP_COST,
         YIELD_COST,
+        LINE_TRANSFER,
+        ARRIVALS,
         SPIN_MARGIN,
         TIE,
         DEVICE_DEPTH,

@@ -29,8 +29,8 @@ pub use distribution::{Distribution, Empirical};
 pub use fibers::Fibers;
 pub use message::Message;
 pub use model::{
-    Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
-    Scenario, Scheduler, Setting, TickPhase, Tie,
+    Accounting, Arm, Arrivals, Attributes, Cfs, Compute, Experiment, Granularity, Job, JobKind, Linux24, Machine,
+    MachineKeys, Scenario, Scheduler, Setting, TickPhase, Tie,
 };
 pub use network::{Bandwidth, Network};
 pub use pipeline::Pipeline;

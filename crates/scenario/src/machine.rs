@@ -7,7 +7,7 @@ use policy::waiting::{Bound, Costs};
 use policy::wakeup::Scheme;
 
 use crate::keys::machine;
-use crate::named::{Accounting, Scheduler, TickPhase, Tie};
+use crate::named::{Accounting, Arrivals, Scheduler, TickPhase, Tie};
 use crate::network::{Bandwidth, Network};
 use crate::read::table::Table;
 use crate::read::value;
@@ -65,6 +65,8 @@ machine_keys! {
     CONTEXT_SWITCH context_switch: Span, value::span, context_switch;
     WAKEUP_COST wakeup_cost: Span, value::span, wakeup_cost;
     YIELD_COST yield_cost: Span, value::span, yield_cost;
+    LINE_TRANSFER line_transfer: Span, value::span, line_transfer;
+    ARRIVALS arrivals: Arrivals, value::named(&Arrivals::ALL, Arrivals::name), arrivals;
     SPIN_MARGIN spin_margin: Bound, value::margin, spin_margin;
     DEVICE_DEPTH device_depth: u32, value::count, device_depth;
     SCHEDULER scheduler: Scheduler, value::named(&Scheduler::ALL, Scheduler::name), scheduler;
@@ -149,6 +151,11 @@ pub struct Machine {
     pub wakeup_cost: Span,
     /// The time that a `sched_yield` takes when no other thread is ready.
     pub yield_cost: Span,
+    /// The time that a CPU waits for the cache line of a barrier's counter that another CPU wrote
+    /// last.
+    pub line_transfer: Span,
+    /// How the arrivals at barriers are counted, if that takes time.
+    pub arrivals: Arrivals,
     /// The "+" of `cs+` and `2cs+`.
     pub spin_margin: Bound,
     /// How many requests the device serves at the same time, at least one.
@@ -193,6 +200,8 @@ impl Machine {
             context_switch: Span::from_micros(6),
             wakeup_cost: Span::ZERO,
             yield_cost: Span::from_nanos(500),
+            line_transfer: Span::ZERO,
+            arrivals: Arrivals::default(),
             spin_margin: Bound::OfCs { thousandths: 500, plus: false },
             device_depth: 1,
             scheduler: Scheduler::Eevdf,

@@ -12,7 +12,7 @@ use crate::fibers::Fibers;
 use crate::keys::job::KINDS;
 pub use crate::machine::{Cfs, Linux24, Machine, MachineKeys, default_slice};
 use crate::message::Message;
-pub use crate::named::{Accounting, Granularity, Scheduler, TickPhase, Tie};
+pub use crate::named::{Accounting, Arrivals, Granularity, Scheduler, TickPhase, Tie};
 use crate::pipeline::Pipeline;
 
 /// A valid scenario file.

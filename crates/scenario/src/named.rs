@@ -99,6 +99,20 @@ named_enum! {
 }
 
 named_enum! {
+    /// How the arrivals at a barrier are counted, if cache lines take time.
+    #[derive(Default)]
+    pub enum Arrivals {
+        /// As `policy::arrival` chooses by the size of the team, like the library.
+        #[default]
+        BySize = "by-size",
+        /// By one counter.
+        Counter = "counter",
+        /// By a tree of counters.
+        Tree = "tree",
+    }
+}
+
+named_enum! {
     /// How running time is charged.
     #[derive(Default)]
     pub enum Accounting {

@@ -9,6 +9,7 @@ pub(crate) mod cells;
 mod check;
 mod cores;
 pub(crate) mod coscheduling;
+pub(crate) mod counters;
 mod cpus;
 mod device;
 mod event;

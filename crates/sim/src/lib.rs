@@ -284,6 +284,7 @@ fn on_grid(machine: &Machine) -> Machine {
         yield_cost: floor(machine.yield_cost),
         cache_refill: floor(machine.cache_refill),
         node_refill: floor(machine.node_refill),
+        line_transfer: floor(machine.line_transfer),
         quantum: floor(machine.quantum).max(machine.step),
         tick: floor(machine.tick).max(machine.step),
         slice: floor(machine.slice).max(machine.step),

@@ -13,6 +13,9 @@ use crate::waiting::{self, Operation, Performing};
 /// A barrier for a number of fibers, threads and futures: they wait here until all have arrived,
 /// and then all continue. It can be used again and again.
 ///
+/// One number counts the arrivals of any team. An arrival holds the lock of the list of those that
+/// wait, so a tree of counters, as in `rowlock-wait`, would shorten nothing.
+///
 /// ```
 /// use rowlock_fiber::{Barrier, scope};
 ///

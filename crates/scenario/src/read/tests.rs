@@ -143,7 +143,7 @@ fn missing_keys_have_the_documented_defaults() {
         panic!("another kind")
     };
     assert_eq!((&message.compute, &message.sleep), (&None, &None));
-    let defaults: [(keys::Key, &dyn std::fmt::Display); 60] = [
+    let defaults: [(keys::Key, &dyn std::fmt::Display); 62] = [
         (experiment::REPEAT, &scenario.experiment.repeat),
         (experiment::SEED, &scenario.experiment.seed),
         (experiment::KEEP_RUNNING, &setting.keep_running),
@@ -154,6 +154,8 @@ fn missing_keys_have_the_documented_defaults() {
         (of_machine::CONTEXT_SWITCH, &machine.context_switch),
         (of_machine::WAKEUP_COST, &machine.wakeup_cost),
         (of_machine::YIELD_COST, &machine.yield_cost),
+        (of_machine::LINE_TRANSFER, &machine.line_transfer),
+        (of_machine::ARRIVALS, &machine.arrivals),
         (of_machine::SPIN_MARGIN, &machine.spin_margin),
         (of_machine::SCHEDULER, &machine.scheduler),
         (of_machine::QUANTUM, &machine.quantum),

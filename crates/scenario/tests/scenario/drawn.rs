@@ -16,9 +16,9 @@ use rowlock_scenario::fibers::{FiberCosts, FiberGroup};
 use rowlock_scenario::message::Pattern;
 use rowlock_scenario::pipeline::{Stage, StageTurn, Structure};
 use rowlock_scenario::{
-    Accounting, Arm, Arrival, Attributes, Bandwidth, Compute, Coscheduling, Distribution, Empirical, Experiment,
-    Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler, Setting,
-    TickPhase, Tie, Topology,
+    Accounting, Arm, Arrival, Arrivals, Attributes, Bandwidth, Compute, Coscheduling, Distribution, Empirical,
+    Experiment, Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler,
+    Setting, TickPhase, Tie, Topology,
 };
 
 fn span() -> impl Strategy<Value = Span> {
@@ -44,7 +44,7 @@ fn rule() -> impl Strategy<Value = WaitingRule> {
 }
 
 fn machine() -> impl Strategy<Value = MachineKeys> {
-    let spans = vec(option::of(span()), 15);
+    let spans = vec(option::of(span()), 16);
     let topology =
         (1..5_u32, 1..9_u32, 1..4_u32).prop_map(|(nodes, cores, threads)| Topology::new(nodes, cores, threads));
     let topology = (prop_oneof![3 => Just(None), 1 => topology], option::of(1..=100_u32));
@@ -55,14 +55,15 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
         option::of(select(TickPhase::ALL.to_vec())),
         option::of(select(Accounting::ALL.to_vec())),
         option::of(select(Scheme::ALL.to_vec())),
+        option::of(select(Arrivals::ALL.to_vec())),
     );
     let flags = (option::of(any::<bool>()), option::of(any::<bool>()), option::of(any::<bool>()));
     type Rest = (bool, u32, Option<Bound>, Option<Scheduler>);
     type Cores = (Option<Topology>, Option<u32>);
     let machine =
-        |(spans, rest, ticks, named, flags, cores): (Vec<_>, Rest, Vec<_>, (_, _, _, _), (_, _, _), Cores)| {
+        |(spans, rest, ticks, named, flags, cores): (Vec<_>, Rest, Vec<_>, (_, _, _, _, _), (_, _, _), Cores)| {
             let (like_host, cpus, spin_margin, scheduler) = rest;
-            let (tie, tick_phase, accounting, wakeup) = named;
+            let (tie, tick_phase, accounting, wakeup, arrivals) = named;
             let (charge_switch, tail, groups) = flags;
             let (topology, smt_speed) = cores;
             // With a topology, the number of CPUs is its own or not written.
@@ -84,6 +85,8 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
                 context_switch: spans[1],
                 wakeup_cost: spans[2],
                 yield_cost: spans[3],
+                line_transfer: spans[15],
+                arrivals,
                 spin_margin,
                 scheduler,
                 quantum: spans[4],

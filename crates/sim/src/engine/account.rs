@@ -7,7 +7,8 @@ pub(crate) enum CpuUse {
     /// The computation that the scenario asks for.
     Work,
     Spin,
-    /// Switching between threads, to and from idleness, and yielding without a successor.
+    /// Switching between threads, to and from idleness, yielding without a successor, and
+    /// waiting for cache lines.
     Switch,
     Idle,
 }

@@ -230,6 +230,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::Compute { left } | Activity::Manage { left } => {
                 (self.duration(cpu, thread, left), Event::ComputationEnds)
             }
+            Activity::Fetch { left, .. } => (left, Event::ComputationEnds),
             Activity::Spin { left, .. } | Activity::Yield { left, .. } | Activity::CheckRunning { left } => {
                 (left, Event::SpinEnds)
             }

@@ -8,6 +8,7 @@ use scenario::result::JobOutcome;
 use scenario::{Distribution, JobKind};
 
 use super::account::{Account, Demand};
+use super::counters::Counters;
 use super::threads::Member;
 use crate::workloads::fibers::Fibers;
 use crate::workloads::lock::Lock;
@@ -49,6 +50,8 @@ pub(crate) struct Job {
     /// The missing threads, in ascending order, if a rule has asked for them in this round.
     pub(crate) missing: Vec<Missing>,
     pub(super) is_missing_listed: bool,
+    /// The counters of its barrier, if they take time.
+    pub(super) counters: Option<Counters>,
     pub(crate) lock: Lock,
     pub(crate) pipeline: Option<Pipeline>,
     pub(crate) fibers: Option<Fibers>,

@@ -34,6 +34,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::Move => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
             Activity::Compute { .. }
+            | Activity::Fetch { .. }
             | Activity::Manage { .. }
             | Activity::Spin { .. }
             | Activity::CheckRunning { .. }
@@ -56,6 +57,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.charge(cpu);
         match self.workload.threads[thread.index()].activity {
             Activity::Compute { .. } => self.end_computation(cpu, thread),
+            Activity::Fetch { counter, .. } => self.count_arrival(cpu, thread, counter),
             Activity::Manage { .. } => self.run_fibers(cpu, thread),
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
@@ -72,7 +74,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     fn end_computation(&mut self, cpu: CpuId, thread: ThreadId) {
         match self.workload.jobs[self.workload.threads[thread.index()].job()].task {
-            Task::Barrier { .. } => self.reach_barrier(cpu, thread),
+            Task::Barrier { .. } => self.begin_arrival(cpu, thread),
             Task::Lock { rounds, .. } => self.reach_lock(cpu, thread, rounds),
             Task::Pipeline { .. } => self.finish_computation(cpu, thread),
             Task::Fibers => self.run_fibers(cpu, thread),
@@ -83,6 +85,35 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 self.await_event(cpu, thread);
             }
             Task::Cpu { .. } => self.end(cpu, thread),
+        }
+    }
+
+    fn begin_arrival(&mut self, cpu: CpuId, thread: ThreadId) {
+        let (job, number) = self.workload.job_and_number(thread);
+        match &self.workload.jobs[job].counters {
+            Some(counters) => self.fetch_counter(cpu, thread, counters.first(number)),
+            None => self.reach_barrier(cpu, thread),
+        }
+    }
+
+    /// A thread needs the cache line of a counter.
+    fn fetch_counter(&mut self, cpu: CpuId, thread: ThreadId, counter: u32) {
+        let job = self.workload.threads[thread.index()].job();
+        let counters = &mut self.workload.jobs[job].counters;
+        let left = counters.as_mut().map_or(Span::ZERO, |counters| counters.fetch(counter, cpu, self.now));
+        if left.is_zero() {
+            return self.count_arrival(cpu, thread, counter);
+        }
+        self.workload.threads[thread.index()].activity = Activity::Fetch { left, counter };
+        self.await_event(cpu, thread);
+    }
+
+    /// A thread writes a counter, and goes on to the next one or to the barrier.
+    fn count_arrival(&mut self, cpu: CpuId, thread: ThreadId, counter: u32) {
+        let job = self.workload.threads[thread.index()].job();
+        match self.workload.jobs[job].counters.as_mut().and_then(|counters| counters.count(counter)) {
+            Some(next) => self.fetch_counter(cpu, thread, next),
+            None => self.reach_barrier(cpu, thread),
         }
     }
 

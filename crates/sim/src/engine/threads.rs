@@ -42,6 +42,8 @@ impl Place {
 pub(crate) enum Activity {
     /// It computes for the time `left`.
     Compute { left: Span },
+    /// It writes a counter on its way to the barrier, after the time `left`.
+    Fetch { left: Span, counter: u32 },
     /// The library of its job works for the time `left`.
     Manage { left: Span },
     /// It spins for the time `left`; its rule asked for `asked`.
@@ -148,6 +150,7 @@ impl Thread {
     pub(crate) fn ran(&mut self, span: Span) {
         match &mut self.activity {
             Activity::Compute { left }
+            | Activity::Fetch { left, .. }
             | Activity::Manage { left }
             | Activity::Spin { left, .. }
             | Activity::Yield { left, .. }

@@ -10,6 +10,7 @@ use scenario::{JobKind, Machine, Setting};
 use super::account::{Account, Demand};
 use super::cells::cells_of_job;
 use super::coscheduling::rules;
+use super::counters::Counters;
 use super::job::{Job, Task, resolve};
 use super::jobs::Jobs;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
@@ -98,6 +99,7 @@ impl<'a> Workload<'a> {
         };
         let count = threads.len() as u32;
         let members = if matches!(task, Task::Cpu { .. }) { 0 } else { count };
+        let counters = if matches!(task, Task::Barrier { .. }) { Counters::new(machine, count) } else { None };
         let wanting = self.threads[threads.clone()].iter().filter(|thread| !thread.place.is_away()).count();
         let job = Job {
             members: (0..members).map(member).collect(),
@@ -109,6 +111,7 @@ impl<'a> Workload<'a> {
             arrivals: Vec::with_capacity(members as usize),
             missing: Vec::new(),
             is_missing_listed: false,
+            counters,
             lock: Lock::default(),
             pipeline,
             fibers,
@@ -254,7 +257,10 @@ impl<'a> Workload<'a> {
         let waiting = &mut self.threads[thread];
         let waited = waiting.activity;
         // The last thread to arrive has not waited.
-        waiting.has_waited = !matches!(waited, Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit);
+        waiting.has_waited = !matches!(
+            waited,
+            Activity::Compute { .. } | Activity::Fetch { .. } | Activity::Manage { .. } | Activity::Exit
+        );
         if waiting.has_waited {
             self.member(thread).waited = waited;
             let is_last = std::mem::take(&mut self.threads[thread].is_last);

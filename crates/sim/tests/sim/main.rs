@@ -4,6 +4,7 @@
 mod arrival;
 mod cfs;
 mod coscheduling;
+mod counters;
 mod eevdf;
 mod extremes;
 mod feedback;

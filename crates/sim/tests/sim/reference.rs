@@ -19,6 +19,7 @@
 mod affinity;
 mod cfs;
 mod compare;
+mod counters;
 mod eevdf;
 mod events;
 mod feedback;

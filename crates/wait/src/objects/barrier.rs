@@ -3,11 +3,14 @@
 use std::collections::TryReserveError;
 use std::fmt;
 
+use policy::arrival;
 use policy::record::{Off, Recorder};
 use policy::waiting::Waiter;
 
+use crate::protocol::arrival_tree::ArrivalTree;
+use crate::protocol::padded::Padded;
 pub use crate::protocol::party::{Arrival, BarrierWaitResult, Party};
-use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot, SharedState};
+use crate::protocol::shared_state::{BarrierWords, PartySlot, SharedState};
 use crate::statistics::Statistics;
 use crate::waiting::Waiting;
 
@@ -15,11 +18,15 @@ use crate::waiting::Waiting;
 ///
 /// Like [`std::sync::Barrier`], but a waiting rule decides how threads wait, and their waits are
 /// counted. A wait allocates no memory, except for one wait in 100 ms, which counts the CPUs again.
-/// Each party takes at least 128 bytes. A recorder other than [`Off`] records every decision.
+/// Each party takes at least 128 bytes. The arrivals of 32 parties and more are counted by a tree of
+/// counters, so that threads which arrive together do not wait for one cache line; once a party has
+/// left the team, or more threads than parties have arrived, by one counter. A recorder other than [`Off`] records every decision.
 ///
 /// All that happened before the arrivals of a round is visible to all parties after the wait.
 pub struct Barrier<R: Recorder = Off> {
     words: BarrierWords,
+    /// `None` if there are few parties, or no memory for it.
+    tree: Option<ArrivalTree>,
     slots: Box<[Padded<PartySlot>]>,
     waiting: Waiting,
     /// The initial waiter of each party.
@@ -58,11 +65,28 @@ impl<R: Recorder> Barrier<R> {
 
     /// A barrier with a slot for each party, and one for anonymous parties.
     fn of(slots: Box<[Padded<PartySlot>]>, waiting: Waiting, recorder: R) -> Barrier<R> {
-        Barrier { words: BarrierWords::new(), slots, waiting, waiter: waiting.waiter(), recorder }
+        let (words, waiter) = (BarrierWords::new(), waiting.waiter());
+        let barrier = Barrier { words, tree: None, slots, waiting, waiter, recorder };
+        let shape = arrival::ArrivalTree::of(barrier.parties());
+        barrier.counted_by(shape)
+    }
+
+    /// Counts arrivals by a tree whose nodes await at most so many, instead of one that is chosen by
+    /// the number of parties. For comparisons: `u32::MAX` is a single counter.
+    #[must_use]
+    pub fn with_fan_in(self, fan_in: u32) -> Barrier<R> {
+        let shape = arrival::ArrivalTree::with_fan_in(self.parties(), fan_in);
+        self.counted_by(shape)
+    }
+
+    fn counted_by(mut self, shape: arrival::ArrivalTree) -> Barrier<R> {
+        // Without memory for a tree, the ticket counter does.
+        self.tree = ArrivalTree::new(shape).unwrap_or(None);
+        self
     }
 
     fn shared_state(&self) -> SharedState<'_> {
-        SharedState { words: &self.words, slots: &self.slots, namespace: None }
+        SharedState { words: &self.words, slots: &self.slots, tree: self.tree.as_ref(), namespace: None }
     }
 
     /// The number of parties, including those that have left the team.

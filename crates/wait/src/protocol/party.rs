@@ -41,8 +41,9 @@ pub struct Party<'b, R: Recorder = Off> {
 pub struct Arrival(pub(crate) Ticket);
 
 impl Arrival {
-    /// The number among all arrivals at the barrier. [`Barrier::arrival`](crate::Barrier::arrival)
-    /// returns the arrival with that number, for callers that cannot store the value itself.
+    /// The number of the arrival: each arrival at the barrier has its own, and those of a round
+    /// precede those of the next. [`Barrier::arrival`](crate::Barrier::arrival) returns the arrival
+    /// with that number, for callers that cannot store the value itself.
     pub fn number(&self) -> u64 {
         self.0.number
     }
@@ -76,7 +77,8 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// Like [`Party::wait`], and tells `observer` what the party does meanwhile.
     #[inline]
     pub fn wait_observed<W: Observer>(&mut self, observer: &mut W) -> BarrierWaitResult {
-        let ticket = self.shared.arrive(self.publish_clock(), || {
+        let is_read = self.publish_clock();
+        let ticket = self.shared.arrive(self.number, is_read, || {
             if W::ON {
                 observer.on_event(sync::now(), WaitEvent::RoundCompleted);
             }
@@ -107,7 +109,8 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// Arrives without waiting. The last arrival of a round first calls `completion`, while the
     /// others still wait. If that panics, they are released nevertheless.
     pub fn arrive_and(&mut self, completion: impl FnOnce()) -> Arrival {
-        Arrival(self.shared.arrive(self.publish_clock(), completion))
+        let is_read = self.publish_clock();
+        Arrival(self.shared.arrive(self.number, is_read, completion))
     }
 
     /// Arrives for the last time: later rounds do not wait for this party. Never blocks.
@@ -150,17 +153,16 @@ impl<'b, R: Recorder> Party<'b, R> {
         }
     }
 
-    /// Lets other parties find out whether this thread runs, if their rule may ask. Returns the
-    /// number under which the party publishes its arrival, if another party reads it.
+    /// Lets other parties find out whether this thread runs, if their rule may ask. Returns whether
+    /// others read where the party has arrived.
     #[inline]
-    fn publish_clock(&self) -> Option<u32> {
-        let (number, inputs) = (self.number?, self.fresh.inputs());
+    fn publish_clock(&self) -> bool {
+        let (Some(number), inputs) = (self.number, self.fresh.inputs()) else { return false };
         // The clock of a thread means nothing in another process.
         if inputs.running && self.shared.namespace.is_none() {
             self.shared.slot(Some(number)).publish_clock();
         }
-        let is_read = inputs.missing || inputs.running || R::ON || self.shared.namespace.is_some();
-        is_read.then_some(number)
+        inputs.missing || inputs.running || R::ON || self.shared.namespace.is_some()
     }
 
     /// Follows the rule until the deadline or the end of the round. Returns whether it is over.

@@ -5,17 +5,14 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use policy::waiting::{Missing, Running, TeamState};
 use policy::{Instant, ThreadId};
 
+use crate::protocol::arrival_tree::ArrivalTree;
 use crate::protocol::generation::{GenerationWord, Round};
 use crate::protocol::last_arrival::LastArrival;
+use crate::protocol::padded::Padded;
 use crate::protocol::process_slot::ProcessSlot;
 use crate::protocol::wait_loop::Awaited;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU32, AtomicU64, Scope};
-
-/// Aligned to a pair of cache lines: adjacent lines are fetched together.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub(crate) struct Padded<T>(pub(crate) T);
 
 /// The words that all parties use.
 #[derive(Debug)]
@@ -85,6 +82,8 @@ pub(crate) struct SharedState<'a> {
     pub(crate) words: &'a BarrierWords,
     /// One slot for each party by its number. The last one is for anonymous parties.
     pub(crate) slots: &'a [Padded<PartySlot>],
+    /// Counts the arrivals in place of the ticket counter, as long as it can.
+    pub(crate) tree: Option<&'a ArrivalTree>,
     /// The PID namespace of the processes. `None` within one process.
     pub(crate) namespace: Option<u64>,
 }
@@ -123,11 +122,12 @@ impl<'a> SharedState<'a> {
     }
 
     /// Arrives. The last arrival of a round calls `before_release` and then releases the others.
+    /// `is_read`: others read where the party has arrived.
     #[inline]
-    pub(crate) fn arrive(self, publish_as: Option<u32>, before_release: impl FnOnce()) -> Ticket {
-        let ticket = self.ticket_of(self.words.arrivals.0.fetch_add(1, AcqRel));
-        if publish_as.is_some() {
-            self.slot(publish_as).last_arrival.publish(ticket.round, ticket.is_leader, sync::current_cpu());
+    pub(crate) fn arrive(self, party: Option<u32>, is_read: bool, before_release: impl FnOnce()) -> Ticket {
+        let ticket = self.ticket_of(self.draw(party));
+        if is_read && party.is_some() {
+            self.slot(party).last_arrival.publish(ticket.round, ticket.is_leader, sync::current_cpu());
         }
         if ticket.is_leader {
             // Releases the others even if `before_release` panics.
@@ -137,9 +137,28 @@ impl<'a> SharedState<'a> {
         ticket
     }
 
+    /// Draws the number of an arrival.
+    #[inline]
+    fn draw(self, party: Option<u32>) -> u64 {
+        if let Some(number) = self.tree.and_then(|tree| tree.arrive(&self.words.word.0, party)) {
+            return number;
+        }
+        let ticket = self.words.arrivals.0.fetch_add(1, AcqRel);
+        self.tree.map_or(ticket, |tree| ticket.wrapping_add(tree.arrivals_before_counter()))
+    }
+
     /// The ticket with this number, if it has been drawn.
     pub(crate) fn ticket(self, number: u64) -> Option<Ticket> {
-        (number < self.words.arrivals.0.load(Relaxed)).then(|| self.ticket_of(number))
+        let by_counter = self.words.arrivals.0.load(Relaxed);
+        let is_drawn = match self.tree {
+            None => number < by_counter,
+            Some(tree) if !self.words.word.0.generation().is_counted() => tree.has_happened(number),
+            Some(tree) => {
+                let place = number.checked_sub(tree.arrivals_before_counter());
+                place.map_or_else(|| tree.has_happened(number), |place| place < by_counter)
+            }
+        };
+        is_drawn.then(|| self.ticket_of(number))
     }
 
     #[inline]
@@ -154,7 +173,7 @@ impl<'a> SharedState<'a> {
         if let Some(number) = number {
             self.slot(Some(number)).last_arrival.leave();
         }
-        self.arrive(None, before_release)
+        self.arrive(number, false, before_release)
     }
 
     pub(crate) fn scope(self) -> Scope {
@@ -187,7 +206,8 @@ impl<'a> SharedState<'a> {
 
     pub(crate) fn statistics(self) -> Statistics {
         let absent = self.words.left.0.arrivals.load(Relaxed);
-        let waits = self.words.arrivals.0.load(Relaxed).saturating_sub(absent);
+        let by_tree = self.tree.map_or(0, ArrivalTree::arrivals);
+        let waits = self.words.arrivals.0.load(Relaxed).wrapping_add(by_tree).saturating_sub(absent);
         let mut sum = Statistics { waits, ..Statistics::default() };
         self.slots.iter().for_each(|slot| slot.0.counters.add_to(&mut sum));
         sum
@@ -208,13 +228,14 @@ impl Drop for Release<'_> {
         let Release(shared, round) = *self;
         // Arrive in the next round on behalf of the parties that have left. They left before the
         // arrival that completed this round, so they are visible here. None of these arrivals is
-        // the last of the next round as long as a party remains.
+        // the last of the next round as long as a party remains. They are counted by the ticket
+        // counter, so it must count all arrivals of the next round: none of them has begun.
         let left = shared.words.left.0.parties.load(Relaxed);
         if left > 0 {
             shared.words.left.0.arrivals.fetch_add(left, Relaxed);
             shared.words.arrivals.0.fetch_add(left, AcqRel);
         }
-        shared.words.word.0.complete(round, shared.scope());
+        shared.words.word.0.complete(round, left > 0 && shared.tree.is_some(), shared.scope());
     }
 }
 
@@ -294,7 +315,7 @@ mod tests {
         }
 
         fn shared_state(&self) -> SharedState<'_> {
-            SharedState { words: &self.0, slots: &self.1, namespace: Some(sys::identity::pid_namespace()) }
+            SharedState { words: &self.0, slots: &self.1, tree: None, namespace: Some(sys::identity::pid_namespace()) }
         }
     }
 
@@ -303,9 +324,9 @@ mod tests {
     #[test]
     fn a_party_that_died_after_its_arrival_is_lost_in_the_next_round_only() {
         let barrier = TestBarrier::of_dead_parties(2);
-        barrier.shared_state().arrive(Some(0), || ());
+        barrier.shared_state().arrive(Some(0), true, || ());
         assert_eq!(barrier.shared_state().lost(FIRST).map(|lost| lost.number), Some(1));
-        barrier.shared_state().arrive(Some(1), || ());
+        barrier.shared_state().arrive(Some(1), true, || ());
         assert!(barrier.shared_state().has_completed(FIRST));
         assert_eq!(barrier.shared_state().lost(Round(1)).map(|lost| lost.number), Some(0));
     }
@@ -323,7 +344,7 @@ mod tests {
     #[test]
     fn the_last_party_may_die_before_it_publishes_its_arrival() {
         let barrier = TestBarrier::of_dead_parties(2);
-        barrier.shared_state().arrive(Some(0), || ());
+        barrier.shared_state().arrive(Some(0), true, || ());
         barrier.0.arrivals.0.fetch_add(1, Relaxed);
         assert_eq!(barrier.shared_state().lost(FIRST).map(|lost| lost.number), Some(1));
     }
@@ -333,11 +354,11 @@ mod tests {
         let mut barrier = TestBarrier::of_dead_parties(3);
         barrier.1[1] = PartySlot::new();
         assert!(barrier.1[1].0.process.claim(Claimant::own(sys::identity::pid_namespace())));
-        barrier.shared_state().arrive(Some(0), || ());
+        barrier.shared_state().arrive(Some(0), true, || ());
         // A party that was killed after its arrival, before it published it.
         barrier.0.arrivals.0.fetch_add(1, Relaxed);
         let mut during = None;
-        barrier.shared_state().arrive(Some(1), || during = Some(barrier.shared_state().lost(FIRST)));
+        barrier.shared_state().arrive(Some(1), true, || during = Some(barrier.shared_state().lost(FIRST)));
         assert_eq!(during, Some(None));
         assert_eq!(barrier.shared_state().lost(Round(1)).map(|lost| lost.number), Some(0));
     }
@@ -345,7 +366,7 @@ mod tests {
     #[test]
     fn a_party_that_died_while_leaving_is_lost_and_one_that_has_left_is_not() {
         let barrier = TestBarrier::of_dead_parties(2);
-        barrier.shared_state().arrive(Some(0), || ());
+        barrier.shared_state().arrive(Some(0), true, || ());
         let leaving = &barrier.1[1].0;
         leaving.last_arrival.leave();
         assert_eq!(barrier.shared_state().lost(FIRST).map(|lost| lost.number), Some(1));

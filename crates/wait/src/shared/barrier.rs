@@ -10,15 +10,20 @@ use sys::shared_memory::View;
 
 use super::memory::{Memory, MemoryError, ObjectKind, Purpose};
 use crate::deadline::Deadline;
+use crate::protocol::padded::Padded;
 use crate::protocol::party::{self, Arrival, BarrierWaitResult};
 use crate::protocol::process_slot::{Claimant, ProcessSlot};
 pub use crate::protocol::shared_state::LostParty;
-use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot, SharedState, Ticket};
+use crate::protocol::shared_state::{BarrierWords, PartySlot, SharedState, Ticket};
 use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
 
 /// A barrier for threads of several processes: like [`crate::Barrier`], in shared memory.
+///
+/// One counter counts the arrivals, however many parties there are. A tree, as in one process, would
+/// be a part of the file's layout, and a party that is killed between two of its nodes would have
+/// to be found there.
 ///
 /// Each thread is a party with its own number, which it gets by [`Barrier::join`]. A wait ends with
 /// an error if an awaited party is lost: see [the module](super) for what can be detected.
@@ -70,7 +75,7 @@ impl Barrier {
     }
 
     fn shared_state(&self) -> SharedState<'_> {
-        SharedState { words: &self.words, slots: &self.slots, namespace: Some(self.memory.namespace) }
+        SharedState { words: &self.words, slots: &self.slots, tree: None, namespace: Some(self.memory.namespace) }
     }
 
     /// The number of parties, including those that have not joined yet and those that have left.

@@ -18,10 +18,11 @@ use sys::files::{self, Draft, Folder};
 use sys::shared_memory::{Mapping, Plain, View};
 
 use super::mutex::MutexBody;
+use crate::protocol::padded::Padded;
 use crate::protocol::process_slot::ProcessSlot;
 use crate::protocol::raw_event::RawEvent;
 use crate::protocol::raw_semaphore::RawSemaphore;
-use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot};
+use crate::protocol::shared_state::{BarrierWords, PartySlot};
 
 /// The maximum number of parties or processes of a shared object.
 pub const MOST_MEMBERS: u32 = 1 << 16;
@@ -29,7 +30,7 @@ pub const MOST_MEMBERS: u32 = 1 << 16;
 /// "rowlock" and a byte that no text contains, as a number. It depends on the byte order.
 const MAGIC: u64 = u64::from_ne_bytes(*b"rowlock\x81");
 /// The version of the layout, incremented for each change.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The kind of a shared object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! `.ci/models rowlock-wait::loom::` runs them.
 #![cfg(loom)]
 
+mod arrivals;
 mod barrier;
 mod condvar;
 mod mutex;

@@ -9,6 +9,7 @@
 )]
 #![cfg(not(loom))]
 
+mod arrivals;
 mod barrier;
 mod condvar;
 mod costs;

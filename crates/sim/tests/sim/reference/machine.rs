@@ -7,6 +7,7 @@ use rowlock_sim::scheduler::ReadyReason;
 use scenario::draw::Stream;
 use scenario::{Distribution, Machine, Setting, Tie};
 
+use crate::reference::counters::{self, Counters};
 use crate::reference::events::{Event, Events};
 use crate::reference::kernel::Kernel;
 use crate::reference::topology::Topology;
@@ -94,7 +95,17 @@ impl<K: Kernel> Reference<K> {
             }
             let size = job.kind.threads(machine.cpus) as usize;
             let counts = Counts::default();
-            world.jobs.push(JobState { name, kind, size, arrived: Vec::new(), met: 0, completed: None, counts });
+            let counters = Counters::new(machine, size);
+            world.jobs.push(JobState {
+                name,
+                kind,
+                size,
+                arrived: Vec::new(),
+                met: 0,
+                completed: None,
+                counts,
+                counters,
+            });
         }
         let mut reference = Reference {
             world,
@@ -167,7 +178,7 @@ impl<K: Kernel> Reference<K> {
         let activity = self.world.threads[thread].activity;
         match due {
             Due::SwitchEnd => false,
-            Due::Arrival => activity == Activity::Computing { left: 0 },
+            Due::Arrival => matches!(activity, Activity::Computing { left: 0 } | Activity::Fetching { left: 0, .. }),
             Due::TimeIsUp => self.kernel.time_is_up(&self.world, cpu),
             Due::SpinEnd => matches!(activity, Activity::Spinning { spun, limit } if spun >= limit),
         }
@@ -246,6 +257,10 @@ impl<K: Kernel> Reference<K> {
                 *spun += 1;
                 self.used[1] += 1;
                 job.counts.spinning += counts;
+            }
+            Activity::Fetching { left, .. } => {
+                *left -= 1;
+                self.used[2] += 1;
             }
             activity => {
                 if let Activity::Computing { left } = activity {
@@ -341,11 +356,41 @@ impl<K: Kernel> Reference<K> {
     }
 
     fn end_computation(&mut self, thread: Thread, cpu: Cpu) {
-        if matches!(self.world.jobs[self.world.threads[thread].job].kind, JobKind::Barrier { .. }) {
-            self.arrive(thread, cpu);
-        } else {
-            self.finish_work(thread, cpu);
+        if let Activity::Fetching { counter, .. } = self.world.threads[thread].activity {
+            return self.write(thread, cpu, counter);
         }
+        let job = self.world.threads[thread].job;
+        if !matches!(self.world.jobs[job].kind, JobKind::Barrier { .. }) {
+            return self.finish_work(thread, cpu);
+        }
+        let number = self.world.threads[..thread].iter().filter(|other| other.job == job).count();
+        match &self.world.jobs[job].counters {
+            Some(counters) => self.fetch(thread, cpu, counters.leaf(number)),
+            None => self.arrive(thread, cpu),
+        }
+    }
+
+    /// A thread needs the line of a counter.
+    fn fetch(&mut self, thread: Thread, cpu: Cpu, counter: counters::Place) {
+        let now = self.world.now;
+        let left = self.counters(thread).ask(counter, cpu, now);
+        if left > 0 {
+            self.world.threads[thread].activity = Activity::Fetching { left, counter };
+        } else {
+            self.write(thread, cpu, counter);
+        }
+    }
+
+    /// A thread has the line of a counter.
+    fn write(&mut self, thread: Thread, cpu: Cpu, counter: counters::Place) {
+        match self.counters(thread).count(counter) {
+            Some(next) => self.fetch(thread, cpu, next),
+            None => self.arrive(thread, cpu),
+        }
+    }
+
+    fn counters(&mut self, thread: Thread) -> &mut Counters {
+        self.world.jobs[self.world.threads[thread].job].counters.as_mut().expect("it fetches a line")
     }
 
     fn finish_work(&mut self, thread: Thread, cpu: Cpu) {

@@ -5,8 +5,8 @@ use policy::wakeup::Scheme;
 use policy::{CpuId, Span};
 use proptest::prelude::*;
 use scenario::{
-    Accounting, Attributes, Cfs, Compute, Distribution, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
-    Scheduler, Setting, TickPhase, Tie, Topology,
+    Accounting, Arrivals, Attributes, Cfs, Compute, Distribution, Granularity, Job, JobKind, Linux24, Machine,
+    MachineKeys, Scheduler, Setting, TickPhase, Tie, Topology,
 };
 
 fn us(n: u64) -> Span {
@@ -38,7 +38,9 @@ fn any_compute() -> impl Strategy<Value = Compute> {
 }
 
 fn any_job() -> impl Strategy<Value = Job> {
-    let barrier = (1_u32..6, any_compute(), 1_u64..25, any_rule())
+    // A tree of counters has more than 8 threads.
+    let threads = prop_oneof![8 => 1_u32..6, 1 => 9_u32..40];
+    let barrier = (threads, any_compute(), 1_u64..25, any_rule())
         .prop_map(|(threads, compute, rounds, waiting)| JobKind::Barrier { threads, compute, rounds, waiting });
     let cpu = (1_u32..8, prop::option::of(1_u64..600)).prop_map(|(threads, work)| {
         // In jobs with an even number of threads, these draw their work.
@@ -131,8 +133,9 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
     let step = prop_oneof![3 => Just(us(1)), 1 => (500_u64..3_000).prop_map(Span::from_nanos)];
     let spans = (0_u64..10, fraction(), 1_u64..60, fraction(), 0_u64..8, 1_u64..16, fraction(), 1_u64..80);
     let tie = prop::sample::select(&Tie::ALL[..]);
-    let rest = (tie, prop::sample::select(&TickPhase::ALL[..]), any_linux_2_4());
-    (step, any_cores(us(5)), spans, rest).prop_map(move |(step, cores, spans, (tie, tick_phase, linux_2_4))| {
+    let lines = (prop_oneof![2 => Just(0_u64), 1 => 1_u64..6_000], prop::sample::select(&Arrivals::ALL[..]));
+    let rest = (tie, prop::sample::select(&TickPhase::ALL[..]), any_linux_2_4(), lines);
+    (step, any_cores(us(5)), spans, rest).prop_map(move |(step, cores, spans, (tie, tick_phase, linux_2_4, lines))| {
         let (switch, switch_fraction, quantum, quantum_fraction, margin, tick, tick_fraction, slice) = spans;
         let machine = Machine {
             scheduler,
@@ -144,6 +147,8 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
             tick: us(tick) + Span::from_nanos(tick_fraction),
             tick_phase,
             tie,
+            line_transfer: Span::from_nanos(lines.0),
+            arrivals: lines.1,
             linux_2_4,
             ..Machine::with_cpus(cores.0.cpus())
         };

@@ -1,5 +1,6 @@
 //! The visible state at one moment. Times are in steps; threads and CPUs are numbers.
 
+use crate::reference::counters::{self, Counters};
 use policy::waiting::Waiter;
 use rowlock_sim::observer::{CpuState, LeaveReason};
 use scenario::draw::{Law, Stream};
@@ -63,6 +64,8 @@ pub(crate) enum Place {
 pub(crate) enum Activity {
     /// It computes for `left` hundredths of a step, as long as no other CPU slows it down.
     Computing { left: u64 },
+    /// It writes a counter on its way to the barrier, after `left` more steps.
+    Fetching { left: u64, counter: counters::Place },
     /// It computes without end.
     Endless,
     /// It is at the barrier and spins. It has done so for `spun` steps and will for at most
@@ -80,6 +83,8 @@ pub(crate) struct JobState {
     pub(crate) size: usize,
     /// The threads at the barrier, in the order of arrival.
     pub(crate) arrived: Vec<Thread>,
+    /// The counters at which they arrive, if those take time.
+    pub(crate) counters: Option<Counters>,
     /// How often its threads have met.
     pub(crate) met: u64,
     /// When it completed.
