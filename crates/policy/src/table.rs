@@ -81,6 +81,12 @@ pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
         "spin unless a missing thread was last on this CPU, then yield while only siblings use the CPU, else block",
         "our own, on two-phase waiting",
     ),
+    named(
+        "adaptive-2",
+        WaitingRule::Adaptive2,
+        "the team measures its rounds, and spins while the missing threads run, blocks, yields or colocates; under test",
+        "our own, on two-phase waiting",
+    ),
     named("always-block", WaitingRule::AlwaysBlock, "block immediately", "Tsafrir and Feitelson, section 5.2"),
     named(
         "always-spin",
@@ -93,6 +99,12 @@ pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
         WaitingRule::AlwaysYield,
         "yield the CPU repeatedly until the others arrive",
         "the fallback of libstdc++, libc++ and libomp",
+    ),
+    named(
+        "colocate",
+        WaitingRule::Colocate,
+        "move to the CPU where the team meets, and yield there until the others arrive",
+        "our own",
     ),
     named(
         "cs",

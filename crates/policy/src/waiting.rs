@@ -48,6 +48,8 @@
 //! the rest to `two_phase.rs`.
 
 mod adaptive;
+mod adaptive_2;
+mod colocate;
 mod grain_aware;
 mod load_aware;
 mod owner_running;
@@ -59,6 +61,8 @@ mod two_phase;
 mod variable_competitive;
 
 use self::adaptive::Adaptive;
+use self::adaptive_2::Adaptive2;
+use self::colocate::Colocate;
 use self::grain_aware::GrainAware;
 use self::load_aware::LoadAware;
 use self::owner_running::OwnerRunning;
@@ -83,8 +87,10 @@ pub struct Waiter {
 enum RuleState {
     AlwaysSpin,
     AlwaysYield,
+    Colocate(Colocate),
     TwoPhase(TwoPhase),
     Adaptive(Adaptive),
+    Adaptive2(Adaptive2),
     LoadAware(LoadAware, TwoPhase),
     GrainAware(GrainAware, TwoPhase),
     /// With CS.
@@ -99,11 +105,13 @@ impl Waiter {
         let nothing = Inputs { missing: false, running: false, load: false, draw: false };
         match self.state {
             RuleState::Adaptive(_) => Inputs { missing: true, ..nothing },
+            RuleState::Adaptive2(_) => Inputs { missing: true, running: true, ..nothing },
             RuleState::OwnerRunning(_) => Inputs { running: true, ..nothing },
             RuleState::LoadAware(..) => Inputs { load: true, ..nothing },
             RuleState::Randomized(..) => Inputs { draw: true, ..nothing },
             RuleState::AlwaysSpin
             | RuleState::AlwaysYield
+            | RuleState::Colocate(_)
             | RuleState::TwoPhase(_)
             | RuleState::GrainAware(..)
             | RuleState::VariableCompetitive(..) => nothing,
@@ -127,6 +135,7 @@ impl Waiter {
         match &mut self.state {
             RuleState::AlwaysSpin => Decision::Spin(Span::MAX),
             RuleState::AlwaysYield => Decision::Yield,
+            RuleState::Colocate(rule) => rule.step(team, state, seen),
             RuleState::TwoPhase(rule) => rule.step(seen),
             RuleState::LoadAware(rule, spin) => spin.step_with(seen, || rule.bound(team)),
             RuleState::GrainAware(rule, spin) => spin.step_with(seen, || rule.arrive(team.now)),
@@ -134,6 +143,7 @@ impl Waiter {
             RuleState::VariableCompetitive(rule, spin) => spin.step_with(seen, || rule.arrive(team.now, *state)),
             RuleState::OwnerRunning(rule) => rule.step(seen),
             RuleState::Adaptive(adaptive) => adaptive.step(team, state, seen),
+            RuleState::Adaptive2(rule) => rule.step(team, state, seen),
         }
     }
 
@@ -144,10 +154,12 @@ impl Waiter {
     pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         match &mut self.state {
             RuleState::Adaptive(adaptive) => adaptive.over(now, state, seen),
+            RuleState::Adaptive2(rule) => rule.over(now),
             RuleState::GrainAware(rule, _) => rule.over(now),
             RuleState::VariableCompetitive(rule, spin) => rule.over(now, spin.spun(), state, seen),
             RuleState::AlwaysSpin
             | RuleState::AlwaysYield
+            | RuleState::Colocate(_)
             | RuleState::TwoPhase(_)
             | RuleState::LoadAware(..)
             | RuleState::Randomized(..)
@@ -159,7 +171,8 @@ impl Waiter {
     /// blocks out of its turn has to be woken when its turn may have come: no other thread needs
     /// to.
     pub const fn spins_after_block(&self) -> bool {
-        matches!(self.state, RuleState::AlwaysSpin | RuleState::AlwaysYield | RuleState::OwnerRunning(_))
+        use RuleState::{AlwaysSpin, AlwaysYield, Colocate, OwnerRunning};
+        matches!(self.state, AlwaysSpin | AlwaysYield | Colocate(_) | OwnerRunning(_))
     }
 
     /// The number of overload marks that this waiter has set: how often yielding cost the whole

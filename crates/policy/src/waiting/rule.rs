@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::step::Costs;
-use super::{Adaptive, GrainAware, LoadAware, OwnerRunning, RuleState, TwoPhase, VariableCompetitive, Waiter};
+use super::{
+    Adaptive, Adaptive2, Colocate, GrainAware, LoadAware, OwnerRunning, RuleState, TwoPhase, VariableCompetitive,
+    Waiter,
+};
 use crate::table::WAITING;
 use crate::units::{self, ParseSpanError, Span};
 
@@ -20,12 +23,16 @@ pub enum WaitingRule {
     AlwaysSpin,
     /// Yield the CPU repeatedly, and never block.
     AlwaysYield,
+    /// Move to the CPU where the team meets, and yield there.
+    Colocate,
     /// Two-phase: spin up to a bound, then block.
     TwoPhase(Bound),
     /// Spin if that can help, yield if no other program takes advantage of it, else block; see the
     /// module `adaptive`.
     #[default]
     Adaptive,
+    /// Measure which way of waiting is the fastest; see the module `adaptive_2`.
+    Adaptive2,
     /// Spin for 2CS+ while there are fewer than K threads for each CPU, else block.
     LoadAware {
         /// K in thousandths, so that rules compare exactly.
@@ -56,8 +63,10 @@ impl WaitingRule {
             WaitingRule::AlwaysBlock => RuleState::TwoPhase(TwoPhase::new(Span::ZERO)),
             WaitingRule::AlwaysSpin => RuleState::AlwaysSpin,
             WaitingRule::AlwaysYield => RuleState::AlwaysYield,
+            WaitingRule::Colocate => RuleState::Colocate(Colocate::new(costs)),
             WaitingRule::TwoPhase(bound) => RuleState::TwoPhase(TwoPhase::new(bound.on(costs))),
             WaitingRule::Adaptive => RuleState::Adaptive(Adaptive::new(costs)),
+            WaitingRule::Adaptive2 => RuleState::Adaptive2(Adaptive2::new(costs)),
             WaitingRule::LoadAware { thousandths } => RuleState::LoadAware(LoadAware::new(thousandths, costs), spin),
             WaitingRule::GrainAware => RuleState::GrainAware(GrainAware::new(costs), spin),
             WaitingRule::Randomized => RuleState::Randomized(costs.cs, spin),
