@@ -221,7 +221,7 @@ impl Trials {
         }
         let (rounds, nanos) = (self.rounds(at), self.nanos(at));
         if self.phase == Phase::Rest {
-            let shortest = (SHORTEST_REST * at.tick.as_nanos()).min(LONGEST_REST);
+            let shortest = at.tick.scaled(1_000 * SHORTEST_REST).as_nanos().min(LONGEST_REST);
             if nanos >= (RESTED * duration(self.cost)).clamp(shortest, LONGEST_REST) {
                 self.begin(Phase::Measure, at);
             }
@@ -261,8 +261,8 @@ impl Trials {
         }
         let cost = duration(self.cost);
         let excess = self.nanos(at).saturating_sub(self.rounds(at) * cost);
-        let slack = if self.has_moves() { EXCESS_OF_MOVES * at.tick.as_nanos() } else { 1 << UNIT };
-        let is_hopeless = excess > EXCESS * cost + slack;
+        let slack = if self.has_moves() { at.tick.scaled(1_000 * EXCESS_OF_MOVES).as_nanos() } else { 1 << UNIT };
+        let is_hopeless = excess > (EXCESS * cost).saturating_add(slack);
         if is_hopeless {
             self.reject(3, at);
         }

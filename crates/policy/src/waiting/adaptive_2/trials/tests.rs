@@ -190,12 +190,12 @@ fn codes_of_durations_are_within_four_percent() {
 proptest! {
     #[test]
     fn every_word_is_a_record_and_every_record_keeps_its_word(
-        (word, now, round) in any::<(u64, u64, u64)>(),
+        (word, now, round, tick) in any::<(u64, u64, u64, u64)>(),
     ) {
         let mut trials = Trials::from(TeamState(word));
         prop_assert_eq!(Trials::from(TeamState::from(trials)), trials);
         // Nor does any word, time or round make it panic.
-        let at = Moment { now: Instant::from_nanos(now), round, tick: TICK };
+        let at = Moment { now: Instant::from_nanos(now), round, tick: Span::from_nanos(tick) };
         trials.cut_off(at);
         trials.advance(at, ALL);
         trials.lose_tick(CpuId(word as u32), at, ALL);
