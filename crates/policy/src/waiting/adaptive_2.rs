@@ -18,9 +18,10 @@
 //!   it. If the scheduler takes it elsewhere, it comes back at most once a tick.
 //!
 //! A team spins until there is trouble: a sibling that is missing and does not run, or more threads
-//! than CPUs. From then on it [measures](trials) the ways that suit it. Yields suit only a team
-//! that computes for at most CS between its waits, and shares a CPU. Colocation suits such a team
-//! if it also has two threads for each CPU and another program uses the CPUs that it yields.
+//! than CPUs. From then on it [measures](trials) the ways that suit it, unless its rounds are not
+//! counted, as those of messages between processes. Yields suit only a team that computes for at
+//! most CS between its waits, and shares a CPU. Colocation suits such a team if it also has two
+//! threads for each CPU and another program uses the CPUs that it yields.
 //!
 //! In every way, a thread blocks if its wait takes more than 10 ms, or if it yields and another
 //! program uses the CPU for a quarter of a tick.
@@ -61,6 +62,7 @@ pub(super) struct Adaptive2 {
     // The present wait.
     began: Instant,
     way: Way,
+    is_trial: bool,
     /// At a lock, how long it has spun; at a barrier, how long to spin between two yields.
     spin: Span,
     // Kept from wait to wait.
@@ -80,6 +82,7 @@ impl Adaptive2 {
             bound: costs.cs.scaled(BOUND),
             began: Instant::ZERO,
             way: Way::Spin,
+            is_trial: false,
             spin: Span::ZERO,
             ended: Instant::ZERO,
             moved: Instant::ZERO,
@@ -126,12 +129,14 @@ impl Adaptive2 {
             }
             Observation::Moved => self.decide_here(team),
             Observation::Woken => Decision::Block,
-            _ if trials.cut_off(at) || team.now.since(self.began) >= LONGEST_WAIT => Decision::Block,
+            // Another member may have ended the trial.
+            _ if trials.cut_off(at) || self.is_trial && !trials.is_trial() => Decision::Block,
+            _ if team.now.since(self.began) >= LONGEST_WAIT => Decision::Block,
             Observation::Spun(_) if self.way == Way::Spin => Decision::CheckRunning,
             Observation::Spun(_) => Decision::Yield,
             Observation::Checked(Running::All) => Decision::Spin(self.bound),
             Observation::Checked(_) => {
-                if self.knows_grain() {
+                if self.can_measure(team) {
                     trials.leave_calm(Way::Spin, at);
                 }
                 Decision::Block
@@ -155,11 +160,11 @@ impl Adaptive2 {
         self.began = team.now;
         self.spin = self.bound.scaled(63);
         let suitable = self.suitable(team, trials);
-        if team.threads > team.cpus && self.knows_grain() {
+        if team.threads > team.cpus && self.can_measure(team) {
             trials.leave_calm(if suitable.contain(Way::Yield) { Way::Yield } else { Way::Spin }, at);
         }
         trials.advance(at, suitable);
-        self.way = trials.way();
+        (self.way, self.is_trial) = (trials.way(), trials.is_trial());
     }
 
     /// The ways that may pay for the team.
@@ -196,6 +201,11 @@ impl Adaptive2 {
             Way::Block => Decision::Block,
             Way::Colocate => Decision::Yield,
         }
+    }
+
+    /// Whether it has met its team a few times, and rounds are counted.
+    fn can_measure(&self, team: &Team<'_>) -> bool {
+        self.knows_grain() && team.round > 0
     }
 
     fn knows_grain(&self) -> bool {

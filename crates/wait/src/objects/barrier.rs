@@ -72,11 +72,12 @@ impl<R: Recorder> Barrier<R> {
     }
 
     /// Counts arrivals by a tree whose nodes await at most so many, instead of one that is chosen by
-    /// the number of parties. For comparisons: `u32::MAX` is a single counter.
+    /// the number of parties. For comparisons: `u32::MAX` is a single counter. It is a new barrier: no
+    /// thread has arrived at it.
     #[must_use]
     pub fn with_fan_in(self, fan_in: u32) -> Barrier<R> {
         let shape = arrival::ArrivalTree::with_fan_in(self.parties(), fan_in);
-        self.counted_by(shape)
+        Barrier::with_recorder(self.parties(), self.waiting, self.recorder).counted_by(shape)
     }
 
     fn counted_by(mut self, shape: arrival::ArrivalTree) -> Barrier<R> {

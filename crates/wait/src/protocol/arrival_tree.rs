@@ -43,13 +43,15 @@ impl Counter {
     /// of that round.
     #[inline]
     fn draw_in(&self, generation: Generation) -> Option<Ticket> {
-        let mut arrivals = self.arrivals.load(Relaxed);
+        // A thread that finds the counter full has acquired what those did that filled it, and takes
+        // that along if it makes the team go back to one counter.
+        let mut arrivals = self.arrivals.load(Acquire);
         loop {
             let ticket = self.ticket(arrivals);
             if !generation.is_before(ticket.round) {
                 return None;
             }
-            match self.arrivals.compare_exchange(arrivals, arrivals + 1, AcqRel, Relaxed) {
+            match self.arrivals.compare_exchange(arrivals, arrivals + 1, AcqRel, Acquire) {
                 Ok(_) => return Some(ticket),
                 Err(actual) => arrivals = actual,
             }

@@ -41,15 +41,19 @@ pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
         return show(&plan(&calibrate::load(false)?, rules(arguments), 1)?, paper.name);
     }
     let signals = Signals::catch()?;
-    let mut study = Study::open(paper, arguments)?;
-    let earlier: Option<Settings> = study.folder.earlier_settings()?;
+    let earlier_study = arguments.results.append.then(|| Study::open(paper, arguments)).transpose()?;
+    let earlier: Option<Settings> = match &earlier_study {
+        Some(study) => study.folder.earlier_settings()?,
+        None => None,
+    };
     // The cells and their work depend on the costs.
     let calibration = match &earlier {
         Some(earlier) => earlier.calibration.clone(),
-        // The file to send in names no folder of the user.
-        None => HostCalibration { path: None, ..calibrate::load(false)? },
+        None => calibrate::load(false)?,
     };
     print_notes(&calibration.notes);
+    // The file to send in names no folder of the user.
+    let calibration = HostCalibration { path: None, notes: Vec::new(), ..calibration };
     let rules = rules_of(arguments, earlier.as_ref())?;
     let mut plan = plan(&calibration, rules, 1)?;
     let worlds = TwoWorlds::new(Some(crate::run::host(calibration.clone())?), arguments.workers);
@@ -57,6 +61,11 @@ pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
     plan.cells.iter().try_for_each(|cell| worlds.check(&first(cell).scenario(), &[World::Host]))?;
     let doctor = examine().or_failed()?;
     let each = warm_up(&plan, &worlds, &signals)?;
+    // Earlier results are removed only now that the cells are known to run.
+    let mut study = match earlier_study {
+        Some(study) => study,
+        None => Study::open(paper, arguments)?,
+    };
     let repeat = arguments.repeat.or(earlier.map(|earlier| earlier.repeat));
     plan.repeat = repeat.unwrap_or_else(|| on_host::rounds(on_host::runs_of_round(&plan), each));
     plan.repeat_undecided = plan.repeat;
@@ -75,8 +84,8 @@ pub(super) fn run(paper: &Paper, arguments: &Arguments) -> Result<(), Stop> {
     study.conclude(arguments, &report, made)?;
     print_message(format_args!(
         "to share the measurement, send in {}: it has the processor, the kernel and the limits of this machine as \
-         `rowlock doctor` shows them, its costs, the cells, all {count} runs and the judgement, and no names of users \
-         or machines",
+         `rowlock doctor` shows them, its costs, the cells, all {count} runs and the judgement; of names it has only \
+         those in the folders of control groups and of the table of jobs",
         file.display()
     ));
     Ok(())

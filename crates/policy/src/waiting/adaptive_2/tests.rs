@@ -174,3 +174,37 @@ fn at_a_lock_a_thread_spins_for_cs_at_most_and_only_while_the_owner_runs() {
         assert_eq!(steps(&seen), [spin, check, Decision::Block]);
     }
 }
+
+#[test]
+fn a_team_whose_rounds_are_not_counted_measures_nothing() {
+    let mut member = Member::of(2);
+    (member.threads, member.round) = (3, 0);
+    member.state = TeamState(0);
+    assert_eq!(member.step(Observation::Arrived), SPIN);
+    member.step(SPUN);
+    assert_eq!(member.step(Observation::Checked(Running::NotAll)), Decision::Block);
+    assert_eq!(member.state, TeamState(0));
+}
+
+#[test]
+fn a_member_blocks_once_another_one_has_ended_the_trial() {
+    let mut member = Member::of(3);
+    member.keep(Way::Block);
+    // Until the trial of another way, by which the member spins or yields.
+    for _ in 0..1_000 {
+        if member.step(Observation::Arrived) != Decision::Block {
+            break;
+        }
+        member.rule.over(member.now);
+        member.after(Span::from_micros(200)).round += 1;
+    }
+    assert!(member.rule.is_trial);
+    let during = member.state;
+    assert_ne!(member.step(SPUN), Decision::Block);
+    // The other member ends it.
+    let Member { now, round, .. } = member;
+    let mut trials = Trials::from(during);
+    assert!(trials.cut_off(Moment { now: now + Span::from_millis(100), round, tick: COSTS.tick }));
+    member.state = trials.into();
+    assert_eq!(member.step(SPUN), Decision::Block);
+}

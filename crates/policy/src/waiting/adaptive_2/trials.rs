@@ -21,21 +21,23 @@
 //! way, `c` in the kept one, whatever was done before. (A real scheduler has a memory: a thread
 //! that slept is preferred afterwards. So a measurement lasts for at least a tick.)
 //!
-//! * **A trial costs at most 8c more than no trial**, and one round of detection: it ends as soon
-//!   as it has taken that much longer than its rounds would in the kept way, and every member
-//!   checks that at every step. Colocation may cost two ticks more, since the threads have to move.
+//! * **A trial costs at most 8c and 0.13 ms more than no trial**, the latter by the units of time,
+//!   and one round of detection: it ends as soon as it has taken that much longer than its rounds
+//!   would in the kept way, and every member checks that at every step. Colocation may cost two
+//!   ticks more, since the threads have to move.
 //! * **Rejected ways cost less and less.** After 1, 2 and 3 rejections a way is left out of 1, 3
 //!   and 15 of its turns, and a way that was cut off goes straight to the last. A period has one
-//!   turn and at least 64 + 32 rounds, so ways that were all rejected cost together at most 9 of
-//!   16 * 96 = 1536 rounds, 0.6 %. Before that, each costs at most 9 rounds four times.
-//! * **A change is noticed** at the end of the measurement that begins at most 50 ms later, after
-//!   32 rounds. If rounds take 2.8 times as long as before, or as short, all rejections are
-//!   forgotten.
+//!   turn, and at least 32 rounds and 12 ms if a tick takes 4. So ways that were all rejected cost
+//!   together at most 9 of 16 * 32 = 512 rounds, 1.8 %, and a third of that if a round takes less
+//!   than 0.78 ms. Before that, each costs at most 9 rounds four times.
+//! * **A change is noticed** by the next measurement, 32 rounds. It begins at the end of a rest, at
+//!   most 50 ms, or of a trial, 40 rounds. If rounds take 2.8 times as long as before, or as short,
+//!   all rejections are forgotten.
 //! * **The worst case.** Let the load change at most once in P periods. In each stretch the team
-//!   loses the rounds until it notices (one period at the old way's new speed), three trials (27
-//!   rounds), and if its way became worse by less than a factor of 2.8, up to 64 periods until the
-//!   turn of the better way, at less than 2.8 times its time. No bound holds against a load that
-//!   changes faster than a period: any rule that learns from the past can be misled.
+//!   loses the rounds until it notices (one period at the old way's new speed), three trials, and
+//!   if its way became worse by less than a factor of 2.8, up to 64 periods until the turn of the
+//!   better way, at less than 2.8 times its time. No bound holds against a load that changes faster
+//!   than a period: any rule that learns from the past can be misled.
 
 use super::super::step::TeamState;
 use crate::units::{CpuId, Instant, Span};
@@ -327,7 +329,8 @@ impl Trials {
         Way::ALL[usize::from(self.turn % 4)]
     }
 
-    fn is_trial(&self) -> bool {
+    /// Whether the team tries another way than the kept one.
+    pub(super) fn is_trial(&self) -> bool {
         self.phase >= Phase::Try
     }
 
@@ -341,7 +344,9 @@ impl Trials {
 
     /// The rounds since the phase began.
     fn rounds(&self, at: Moment) -> u64 {
-        at.round.wrapping_sub(u64::from(self.first_round)) & ROUNDS
+        let rounds = at.round.wrapping_sub(u64::from(self.first_round)) & ROUNDS;
+        // A member that was interrupted as it arrived may be in the round before.
+        if rounds > ROUNDS - MANY_ROUNDS / 2 { 0 } else { rounds }
     }
 
     /// The time since the phase began. Longer times than a second come out too short.

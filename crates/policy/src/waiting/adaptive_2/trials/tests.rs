@@ -178,6 +178,14 @@ fn the_meeting_cpu_is_unknown_if_its_number_does_not_fit() {
 }
 
 #[test]
+fn a_member_that_is_still_in_the_round_before_counts_no_rounds() {
+    let mut trials = Trials::default();
+    let at = |round| Moment { now: Instant::from_nanos(1 << 40), round, tick: TICK };
+    trials.leave_calm(Way::Spin, at(100));
+    assert_eq!([99, 100, 101, 1_124].map(|round| trials.rounds(at(round))), [0, 0, 1, 1_024]);
+}
+
+#[test]
 fn codes_of_durations_are_within_four_percent() {
     for nanos in (1_024..60_000_000).step_by(997) {
         let back = duration(code(nanos));
