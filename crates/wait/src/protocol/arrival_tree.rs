@@ -1,7 +1,7 @@
 #![doc = include_str!("../../arrivals.md")]
 
 use std::collections::TryReserveError;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use policy::arrival::{self, Node};
 
