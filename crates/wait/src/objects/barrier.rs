@@ -20,7 +20,8 @@ use crate::waiting::Waiting;
 /// counted. A wait allocates no memory, except for one wait in 100 ms, which counts the CPUs again.
 /// Each party takes at least 128 bytes. The arrivals of 32 parties and more are counted by a tree of
 /// counters, so that threads which arrive together do not wait for one cache line; once a party has
-/// left the team, or more threads than parties have arrived, by one counter. A recorder other than [`Off`] records every decision.
+/// left the team, or more threads than parties have arrived, by one counter. A recorder other than
+/// [`Off`] records every decision.
 ///
 /// All that happened before the arrivals of a round is visible to all parties after the wait.
 pub struct Barrier<R: Recorder = Off> {
