@@ -50,6 +50,7 @@
 mod adaptive;
 mod adaptive_2;
 mod colocate;
+mod grain;
 mod grain_aware;
 mod load_aware;
 mod owner_running;

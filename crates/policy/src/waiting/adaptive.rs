@@ -51,6 +51,7 @@
 mod overload_response;
 
 use self::overload_response::{OverloadResponse, TeamMode};
+use super::grain::Grain;
 use super::spin_predictor::SpinPredictor;
 use super::step::{Costs, Decision, Observation, Team, TeamState};
 use crate::units::{CpuId, Instant, Span};
@@ -59,18 +60,10 @@ use crate::units::{CpuId, Instant, Span};
 const BOUND: u64 = 2_400;
 /// The same at a lock.
 const BOUND_AT_A_LOCK: u64 = 250;
-/// A yield that takes at most this many thousandths of a lone yield was a lone one.
-const LONE: u64 = 1_800;
-/// A yield that takes this many thousandths of a tick has let another program run.
-const FOREIGN: u64 = 250;
 /// Losing two ticks within this many yields sets an overload mark.
 const FEW_YIELDS: u32 = 64;
-/// The tick if the costs do not state it.
-const USUAL_TICK: Span = Span::from_millis(4);
 /// How long one wait may take before it blocks.
 const LONGEST_WAIT: Span = Span::from_millis(10);
-/// The number of latest computations that determine a thread's grain.
-const SAMPLES: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adaptive {
@@ -98,12 +91,9 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(super) const fn new(mut costs: Costs) -> Adaptive {
-        if costs.tick.is_zero() {
-            costs.tick = USUAL_TICK;
-        }
+    pub(super) const fn new(costs: Costs) -> Adaptive {
         Adaptive {
-            costs,
+            costs: costs.with_tick(),
             bound: costs.cs.scaled(BOUND),
             began: Instant::ZERO,
             mode: TeamMode::Independent,
@@ -114,7 +104,7 @@ impl Adaptive {
             yields: FEW_YIELDS,
             overload_marks: 0,
             moved: Instant::ZERO,
-            grain: Grain { ended: None, latest: [Span::MAX; SAMPLES] },
+            grain: Grain::UNKNOWN,
             predictor: SpinPredictor::NEW,
         }
     }
@@ -148,7 +138,7 @@ impl Adaptive {
                 self.here = team.own_cpu;
                 if self.record_yield(took, team.now, state) || self.is_out_of_time(team) {
                     Decision::Block
-                } else if took <= self.costs.lone_yield.scaled(LONE) {
+                } else if self.costs.is_lone_yield(took) {
                     let chunk = self.chunk;
                     self.chunk = chunk.scaled(2_000).min(self.bound);
                     Decision::Spin(chunk)
@@ -239,7 +229,7 @@ impl Adaptive {
     /// Records a yield. Returns whether the team should stop yielding because of it.
     fn record_yield(&mut self, took: Span, now: Instant, state: &mut TeamState) -> bool {
         self.yields = self.yields.saturating_add(1);
-        if took < self.costs.tick.scaled(FOREIGN) {
+        if !self.costs.is_lost_tick(took) {
             return false;
         }
         let few = std::mem::replace(&mut self.yields, 0) < FEW_YIELDS;
@@ -257,37 +247,6 @@ impl Adaptive {
             *state = response.after_overload(now, self.here, self.elsewhere, colocates).into();
         }
         overload
-    }
-}
-
-/// How long a thread computes between its waits, as far as it can tell.
-///
-/// It is the second longest of a few latest computations. So a thread does not become coarse by one
-/// computation that lost its CPU, or during which it was the last to arrive in a round and did not
-/// wait. Until there are enough samples the thread counts as coarse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Grain {
-    /// When the last wait ended.
-    ended: Option<Instant>,
-    latest: [Span; SAMPLES],
-}
-
-impl Grain {
-    fn end_wait(&mut self, now: Instant) {
-        self.ended = Some(now);
-    }
-
-    fn begin_wait(&mut self, now: Instant) {
-        if let Some(ended) = self.ended.take() {
-            self.latest.rotate_right(1);
-            self.latest[0] = now.since(ended);
-        }
-    }
-
-    fn length(&self) -> Span {
-        let mut latest = self.latest;
-        latest.sort_unstable();
-        latest[SAMPLES - 2]
     }
 }
 

@@ -37,6 +37,7 @@
 mod trials;
 
 use self::trials::{Moment, Trials, Way, Ways};
+use super::grain::Grain;
 use super::step::{Costs, Decision, Observation, Running, Team, TeamState};
 use crate::units::{Instant, Span};
 
@@ -44,16 +45,8 @@ use crate::units::{Instant, Span};
 const BOUND: u64 = 2_400;
 /// The first spin at a lock, and each further one.
 const SPIN_AT_A_LOCK: u64 = 250;
-/// A yield that takes at most this many thousandths of a lone yield was a lone one.
-const LONE: u64 = 1_800;
-/// A yield that takes this many thousandths of a tick has let another program run.
-const FOREIGN: u64 = 250;
-/// The tick if the costs do not state it.
-const USUAL_TICK: Span = Span::from_millis(4);
 /// How long one wait may take before it blocks.
 const LONGEST_WAIT: Span = Span::from_millis(10);
-/// The number of latest computations that determine a thread's grain.
-const SAMPLES: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adaptive2 {
@@ -66,27 +59,21 @@ pub(super) struct Adaptive2 {
     /// At a lock, how long it has spun; at a barrier, how long to spin between two yields.
     spin: Span,
     // Kept from wait to wait.
-    ended: Instant,
     moved: Instant,
-    /// The latest computations; `Span::MAX` if there were fewer.
-    latest: [Span; SAMPLES],
+    grain: Grain,
 }
 
 impl Adaptive2 {
-    pub(super) const fn new(mut costs: Costs) -> Adaptive2 {
-        if costs.tick.is_zero() {
-            costs.tick = USUAL_TICK;
-        }
+    pub(super) const fn new(costs: Costs) -> Adaptive2 {
         Adaptive2 {
-            costs,
+            costs: costs.with_tick(),
             bound: costs.cs.scaled(BOUND),
             began: Instant::ZERO,
             way: Way::Spin,
             is_trial: false,
             spin: Span::ZERO,
-            ended: Instant::ZERO,
             moved: Instant::ZERO,
-            latest: [Span::MAX; SAMPLES],
+            grain: Grain::UNKNOWN,
         }
     }
 
@@ -101,7 +88,7 @@ impl Adaptive2 {
     }
 
     pub(super) fn over(&mut self, now: Instant) {
-        self.ended = now;
+        self.grain.end_wait(now);
     }
 
     fn step_at_a_lock(&mut self, seen: Observation) -> Decision {
@@ -141,11 +128,11 @@ impl Adaptive2 {
                 }
                 Decision::Block
             }
-            Observation::Yielded(took) if took >= self.costs.tick.scaled(FOREIGN) => {
+            Observation::Yielded(took) if self.costs.is_lost_tick(took) => {
                 trials.lose_tick(team.own_cpu, at, self.suitable(team, trials));
                 Decision::Block
             }
-            Observation::Yielded(took) if took > self.costs.lone_yield.scaled(LONE) => Decision::Yield,
+            Observation::Yielded(took) if !self.costs.is_lone_yield(took) => Decision::Yield,
             Observation::Yielded(_) => {
                 let spin = self.spin;
                 self.spin = spin.scaled(2_000).min(self.bound);
@@ -155,8 +142,7 @@ impl Adaptive2 {
     }
 
     fn begin_wait(&mut self, team: &Team<'_>, trials: &mut Trials, at: Moment) {
-        self.latest.rotate_right(1);
-        self.latest[0] = team.now.since(self.ended);
+        self.grain.begin_wait(team.now);
         self.began = team.now;
         self.spin = self.bound.scaled(63);
         let suitable = self.suitable(team, trials);
@@ -169,7 +155,7 @@ impl Adaptive2 {
 
     /// The ways that may pay for the team.
     fn suitable(&self, team: &Team<'_>, trials: &Trials) -> Ways {
-        let is_fine = self.knows_grain() && self.grain() <= self.costs.cs;
+        let is_fine = self.grain.is_known() && self.grain.length() <= self.costs.cs;
         let shares_cpu = team.threads > team.cpus || has_sibling_here(team);
         let can_colocate = team.movable && team.cpus > 1 && team.threads >= 2 * team.cpus;
         Ways::BASIC
@@ -205,19 +191,7 @@ impl Adaptive2 {
 
     /// Whether it has met its team a few times, and rounds are counted.
     fn can_measure(&self, team: &Team<'_>) -> bool {
-        self.knows_grain() && team.round > 0
-    }
-
-    fn knows_grain(&self) -> bool {
-        self.latest[SAMPLES - 1] < Span::MAX
-    }
-
-    /// How long it computes between its waits: the second longest of the latest times. So one of
-    /// them may have lost its CPU.
-    fn grain(&self) -> Span {
-        let mut latest = self.latest;
-        latest.sort_unstable();
-        latest[SAMPLES - 2]
+        self.grain.is_known() && team.round > 0
     }
 }
 

@@ -11,9 +11,6 @@
 use super::step::{Costs, Decision, Observation, Team, TeamState};
 use crate::units::{CpuId, Instant, Span};
 
-/// The least interval between two moves of a thread if the costs do not state a tick.
-const USUAL_TICK: Span = Span::from_millis(4);
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Colocate {
     tick: Span,
@@ -22,7 +19,7 @@ pub(super) struct Colocate {
 
 impl Colocate {
     pub(super) const fn new(costs: Costs) -> Colocate {
-        Colocate { tick: if costs.tick.is_zero() { USUAL_TICK } else { costs.tick }, moved: None }
+        Colocate { tick: costs.with_tick().tick, moved: None }
     }
 
     /// The word of the team holds the number of its CPU, plus one.

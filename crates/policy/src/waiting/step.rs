@@ -155,3 +155,30 @@ pub struct Costs {
     /// tick.
     pub tick: Span,
 }
+
+/// The tick if the costs do not state it.
+const USUAL_TICK: Span = Span::from_millis(4);
+/// A yield that takes at most this many thousandths of a lone yield was a lone one.
+const LONE: u64 = 1_800;
+/// A yield that takes this many thousandths of a tick has let another program run.
+const LOST: u64 = 250;
+
+impl Costs {
+    /// These costs with a usual tick, if they state none.
+    pub(super) const fn with_tick(mut self) -> Costs {
+        if self.tick.is_zero() {
+            self.tick = USUAL_TICK;
+        }
+        self
+    }
+
+    /// Whether a yield was as short as on a CPU that no other thread needs.
+    pub(super) fn is_lone_yield(&self, took: Span) -> bool {
+        took <= self.lone_yield.scaled(LONE)
+    }
+
+    /// Whether a yield was so long that another program has used the CPU.
+    pub(super) fn is_lost_tick(&self, took: Span) -> bool {
+        took >= self.tick.scaled(LOST)
+    }
+}

@@ -1,3 +1,4 @@
+use super::super::grain::SAMPLES;
 use super::super::spin_predictor::{LEFT_OUT, PERSISTENCE};
 use super::super::{Missing, Running};
 use super::*;

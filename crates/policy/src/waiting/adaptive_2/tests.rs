@@ -1,4 +1,5 @@
 use super::super::Missing;
+use super::super::grain::SAMPLES;
 use super::*;
 use crate::units::{CpuId, ThreadId};
 
@@ -30,7 +31,7 @@ impl Member {
         let now = Instant::from_nanos(1 << 40);
         let mut member =
             Member { rule: Adaptive2::new(COSTS), state: TeamState(0), now, round: 0, threads, missing: CpuId(1) };
-        for _ in 0..SAMPLES {
+        for _ in 0..=SAMPLES {
             member.meet(grain);
         }
         member
