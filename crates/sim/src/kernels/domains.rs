@@ -145,6 +145,26 @@ pub(crate) fn excess(level: Level, from: CpuId, cpu: CpuId, threads: impl Fn(Cpu
     more.checked_sub(fewer).filter(|&excess| excess >= 2)
 }
 
+/// The number of threads of the group of a CPU. The CPUs of a group that are asked for one after the
+/// other are counted once.
+fn threads_of_group(level: Level, threads: impl Fn(CpuId) -> usize) -> impl FnMut(CpuId) -> usize {
+    let mut last = (u32::MAX, 0);
+    move |cpu| {
+        let group = level.group(cpu);
+        if last.0 != group.start {
+            last = (group.start, threads_of(group, &threads));
+        }
+        last.1
+    }
+}
+
+/// Whether the group of a CPU [exceeds](excess) that of `cpu`, for CPUs that are asked for in order.
+pub(crate) fn gives(level: Level, cpu: CpuId, threads: impl Fn(CpuId) -> usize) -> impl FnMut(&CpuId) -> bool {
+    let own = threads_of(level.group(cpu), &threads);
+    let mut of_group = threads_of_group(level, threads);
+    move |from| of_group(*from) >= own + 2
+}
+
 /// The CPU with the most threads of the group with the most threads, if these are at least two more
 /// than in the group of `cpu`, which has none. Of equal groups and CPUs, the first after `cpu`.
 /// `None` if each CPU is a group.
@@ -154,8 +174,9 @@ pub(crate) fn crowded(level: Level, cpu: CpuId, threads: impl Fn(CpuId) -> usize
     }
     let own = level.group(cpu);
     let candidates = others(level.domain(cpu), cpu).filter(|other| !own.contains(&other.0));
-    let key = |of: &CpuId| (threads_of(level.group(*of), &threads), threads(*of));
-    let most = candidates.reduce(|most, other| if key(&other) > key(&most) { other } else { most })?;
+    let mut of_group = threads_of_group(level, &threads);
+    let counted = candidates.map(|cpu| ((of_group(cpu), threads(cpu)), cpu));
+    let (_, most) = counted.reduce(|most, other| if other.0 > most.0 { other } else { most })?;
     excess(level, most, cpu, &threads).map(|_| most)
 }
 

@@ -42,7 +42,7 @@ use policy::{CpuId, Instant, Span, ThreadId};
 use super::Cfs;
 use crate::engine::scheduler::{Marks, Picks, Push};
 use crate::kernels::Occasion;
-use crate::kernels::domains::{Level, crowded, excess, others};
+use crate::kernels::domains::{Level, crowded, excess, gives, others};
 
 /// The number of threads of a queue that are looked at (`sysctl_sched_nr_migrate`).
 const MOST_LOOKED_AT: usize = 32;
@@ -187,7 +187,8 @@ impl Cfs {
         let from = if self.domains.is_flat() {
             self.occupancy.longest_after(cpu)?
         } else {
-            let may_give = |from: &CpuId| !has_none || excess(level, *from, cpu, threads).is_some();
+            let mut gives = has_none.then(|| gives(level, cpu, threads));
+            let may_give = |from: &CpuId| gives.as_mut().is_none_or(|gives| gives(from));
             self.occupancy.longest_among(others(level.domain(cpu), cpu).filter(may_give))?
         };
         if has_none {

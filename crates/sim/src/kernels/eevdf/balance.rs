@@ -10,7 +10,7 @@ use super::entity::NEVER;
 use super::state::Eevdf;
 use super::timeline::{NO_THREAD, Timeline};
 use crate::engine::scheduler::{Marks, Push};
-use crate::kernels::domains::{Domains, Level, MOST_LEVELS, crowded, excess, others};
+use crate::kernels::domains::{Domains, Level, MOST_LEVELS, crowded, gives, others};
 
 /// A thread that ran within this time has a hot cache (`sysctl_sched_migration_cost`).
 const MIGRATION_COST: Span = Span::from_micros(500);
@@ -64,7 +64,7 @@ impl Eevdf {
 
     /// The most loaded other CPU of a domain with a waiting thread that may run on `cpu`; of equal
     /// ones, the next after `cpu`, cyclically. If `cpu` has no thread, the group of the other one
-    /// must have [two more](excess).
+    /// must have [two more](gives).
     fn busiest(&self, cpu: CpuId, level: Level) -> Option<CpuId> {
         let is_flat = self.domains.is_flat();
         if is_flat && self.affinity.is_unrestricted() {
@@ -75,7 +75,8 @@ impl Eevdf {
             return self.occupancy.all_longest_after(cpu).find(has_one);
         }
         let has_none = self.runnable(cpu) == 0;
-        let may_give = |from: &CpuId| !has_none || excess(level, *from, cpu, |cpu| self.runnable(cpu)).is_some();
+        let mut gives = has_none.then(|| gives(level, cpu, |cpu| self.runnable(cpu)));
+        let may_give = |from: &CpuId| gives.as_mut().is_none_or(|gives| gives(from));
         let candidates = others(level.domain(cpu), cpu).filter(may_give);
         if self.affinity.is_unrestricted() {
             return self.occupancy.longest_among(candidates);
@@ -241,11 +242,10 @@ impl Eevdf {
             return None;
         }
         let is_allowed = |thread: ThreadId| self.affinity.is_allowed(thread, to);
+        let mut gives = gives(level, to, |cpu| self.runnable(cpu));
         let has_such = |from: &CpuId| {
             let running = self.queues[from.index()].current.map(ThreadId);
-            running.is_some_and(is_allowed)
-                && self.oldest_that(*from, is_allowed).is_none()
-                && excess(level, *from, to, |cpu| self.runnable(cpu)).is_some()
+            running.is_some_and(is_allowed) && self.oldest_that(*from, is_allowed).is_none() && gives(from)
         };
         self.occupancy.longest_among(others(level.domain(to), to).filter(has_such))
     }
