@@ -88,6 +88,25 @@ struct Cached<Calibration> {
 }
 
 impl HostCalibration {
+    /// Invented costs of a machine, for tests that do not depend on them.
+    #[doc(hidden)]
+    pub fn invented(machine: Machine) -> HostCalibration {
+        let cost = |nanos| MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
+        HostCalibration {
+            machine,
+            switch: cost(2_000.0),
+            wake: cost(20_000.0),
+            lone_yield: cost(500.0),
+            clock: cost(25.0),
+            tick: cost(4e6),
+            notes: Vec::new(),
+            quiet: true,
+            rate: Rate { iteration_ps: 500, start_ps: 0 },
+            path: None,
+            from_cache: false,
+        }
+    }
+
     /// The calibration in a file of the cache. `None` if it is not one of this version for this
     /// machine, or if a cost is impossible.
     pub fn from_cached(content: &[u8], machine: &Machine) -> Option<HostCalibration> {

@@ -208,8 +208,7 @@ fn conclusions(plan: &Plan, extent: Extent, runs: &Runs) -> Vec<Conclusions> {
 mod tests {
     use super::*;
     use crate::output::tests::assert_documented;
-    use host::calibration::MeasuredCost;
-    use host::{HostCalibration, Machine, Rate};
+    use host::{HostCalibration, Machine};
     use papers::today::runs::OF_COPY;
 
     /// A plan of one cell, and runs of which half are in each of two states.
@@ -241,20 +240,7 @@ mod tests {
 
     /// Invented costs of this machine.
     pub(super) fn calibration() -> HostCalibration {
-        let cost = |nanos| MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
-        HostCalibration {
-            machine: Machine::current().unwrap(),
-            switch: cost(2_000.0),
-            wake: cost(20_000.0),
-            lone_yield: cost(500.0),
-            clock: cost(25.0),
-            tick: cost(4e6),
-            notes: Vec::new(),
-            quiet: true,
-            rate: Rate { iteration_ps: 500, start_ps: 0 },
-            path: None,
-            from_cache: false,
-        }
+        HostCalibration::invented(Machine::current().unwrap())
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use host::calibration::MeasuredCost;
-use host::{Host, HostCalibration, Machine, Rate};
+use host::{Host, HostCalibration, Machine};
 use measure::experiment;
 use measure::folder::Folder;
 use measure::manifest::Manifest;
@@ -239,20 +238,7 @@ fn the_time_to_start_jobs_on_this_machine_is_shown_beside_that_of_the_paper() {
 
 /// This machine with invented costs.
 fn host() -> Host {
-    let cost = |nanos| MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
-    let calibration = HostCalibration {
-        machine: Machine::current().unwrap(),
-        switch: cost(2_000.0),
-        wake: cost(20_000.0),
-        lone_yield: cost(500.0),
-        clock: cost(25.0),
-        tick: cost(4e6),
-        notes: Vec::new(),
-        quiet: true,
-        rate: Rate { iteration_ps: 500, start_ps: 0 },
-        path: None,
-        from_cache: false,
-    };
+    let calibration = HostCalibration::invented(Machine::current().unwrap());
     Host { program: env!("CARGO_BIN_EXE_rowlock").into(), calibration }
 }
 

@@ -42,21 +42,8 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
 
 /// A host with invented costs. The tests do not depend on their values.
 pub(crate) fn host() -> Host {
-    let cost =
-        |nanos| rowlock_host::calibration::MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
-    let calibration = HostCalibration {
-        machine: Machine::current().unwrap(),
-        switch: cost(2_000.0),
-        wake: cost(20_000.0),
-        lone_yield: cost(500.0),
-        clock: cost(25.0),
-        tick: cost(4e6),
-        notes: Vec::new(),
-        quiet: true,
-        rate: Rate { iteration_ps: 2_000, start_ps: 0 },
-        path: None,
-        from_cache: false,
-    };
+    let rate = Rate { iteration_ps: 2_000, start_ps: 0 };
+    let calibration = HostCalibration { rate, ..HostCalibration::invented(Machine::current().unwrap()) };
     Host { program: std::env::current_exe().unwrap(), calibration }
 }
 

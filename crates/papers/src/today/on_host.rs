@@ -204,30 +204,16 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::calibration::MeasuredCost;
-    use host::{Machine as Here, Rate};
+    use host::Machine as Here;
 
     fn cells_of(cpus: u32) -> Vec<Cell> {
-        let cost = |nanos| MeasuredCost { median_ns: nanos, low_ns: nanos, high_ns: nanos, samples: 1 };
-        cells(&HostCalibration {
-            machine: Here {
-                cpu_model: "a processor".to_owned(),
-                kernel: "6.18.0".to_owned(),
-                cpus_online: cpus,
-                cpus_allowed: (0..cpus).collect(),
-                cpus,
-            },
-            switch: cost(2_000.0),
-            wake: cost(20_000.0),
-            lone_yield: cost(500.0),
-            clock: cost(25.0),
-            tick: cost(4e6),
-            notes: Vec::new(),
-            quiet: true,
-            rate: Rate { iteration_ps: 500, start_ps: 0 },
-            path: None,
-            from_cache: false,
-        })
+        cells(&HostCalibration::invented(Here {
+            cpu_model: "a processor".to_owned(),
+            kernel: "6.18.0".to_owned(),
+            cpus_online: cpus,
+            cpus_allowed: (0..cpus).collect(),
+            cpus,
+        }))
     }
 
     #[test]
