@@ -4,11 +4,11 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Duration;
 
+use sys::perf::switches::LastSwitch;
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::methods::{Method, clock};
 use crate::now;
-use crate::ring::Ring;
 use crate::subjects::{BUSY, IDLE, PROCESS, Subjects, bind};
 
 const BATCHES: u32 = 400;
@@ -38,7 +38,7 @@ fn yields(has_ring: bool) -> String {
     let start = Barrier::new(2);
     let prepare = || {
         bind(&[1]);
-        let ring = has_ring.then(|| Ring::of(0));
+        let ring = has_ring.then(|| LastSwitch::of(0));
         // Without the right to it, other threads may run between.
         let _ = set_policy(Thread::current(), Policy::Fifo(1));
         start.wait();

@@ -8,7 +8,6 @@
 
 mod costs;
 mod methods;
-mod ring;
 mod subjects;
 
 use std::collections::BTreeMap;

@@ -65,7 +65,7 @@ impl Method {
                 Some(state == b'R' && cpu != own_cpu())
             }
             Method::Schedstat(pause) => moves(pause, || Some(read(&subject.schedstat, number))),
-            Method::SwitchRecord => subject.ring.as_ref()?.is_on_cpu(),
+            Method::SwitchRecord => subject.last_switch.as_ref()?.is_on_cpu(),
         }
     }
 }

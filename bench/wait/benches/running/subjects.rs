@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
+use sys::perf::switches::LastSwitch;
 
-use crate::ring::Ring;
 use crate::spin_for;
 
 /// The argument by which this program only computes.
@@ -28,7 +28,7 @@ pub struct Subject {
     pub clock: libc::clockid_t,
     pub stat: File,
     pub schedstat: File,
-    pub ring: Option<Ring>,
+    pub last_switch: Option<LastSwitch>,
     /// The address of its `rseq` area, for a thread of this process.
     rseq: Option<usize>,
 }
@@ -39,8 +39,8 @@ impl Subject {
         // Clocks of threads have 6 in the lowest three bits, those of processes 2.
         let kind = if rseq.is_some() { 6 } else { 2 };
         let clock = !(thread as libc::clockid_t) << 3 | kind;
-        let ring = rseq.and_then(|_| Ring::of(thread));
-        Subject { name, thread, clock, stat: file("stat"), schedstat: file("schedstat"), ring, rseq }
+        let last_switch = rseq.and_then(|_| LastSwitch::of(thread).ok());
+        Subject { name, thread, clock, stat: file("stat"), schedstat: file("schedstat"), last_switch, rseq }
     }
 
     /// The CPU on which it last returned to user mode.
