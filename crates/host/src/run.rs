@@ -48,6 +48,11 @@ pub struct HostRun {
     /// Samples of thread states, as far as these are cheap: they take at most half a percent of one
     /// CPU. Command jobs and runs of more than 256 threads have none.
     pub timeline: Vec<StateSample>,
+    /// When the jobs began that arrive at once, by the monotonic clock.
+    pub began: policy::Instant,
+    /// The ids of the computing threads of each copy of a job, as far as the host knows them: those
+    /// of barriers, locks and CPU-bound jobs.
+    pub threads: Vec<Vec<i32>>,
     /// The questions to each job's waiting rule and the decisions, if they were recorded. Each copy
     /// of a job has its own record.
     pub records: Vec<Vec<RecordedStep>>,
@@ -164,7 +169,7 @@ impl Host {
             Some((JobId(number), job.threads.as_deref().filter(|threads| !threads.is_empty())?))
         });
         let mut sampler = Sampler::new(watched);
-        let (start, idle) = (Instant::now(), idle_time(cpus));
+        let (began, start, idle) = (cosched::now(), Instant::now(), idle_time(cpus));
         jobs.limit = start.checked_add(limit);
         jobs.start_arrived(start)?;
         jobs.wait_until(cancel, Some(start), Some(&mut sampler), |jobs| {
@@ -188,9 +193,10 @@ impl Host {
             JobEventLogs { job: job.name.clone(), process: job.process(), event_logs }
         });
         let event_logs = event_logs.collect();
+        let threads = jobs.jobs.iter_mut().map(|job| job.threads.take().unwrap_or_default()).collect();
         jobs.end()?;
         let outcome = Outcome { jobs: outcomes, machine };
-        Ok(HostRun { outcome, cut_off, timeline: sampler.samples, records, event_logs })
+        Ok(HostRun { outcome, cut_off, timeline: sampler.samples, began, threads, records, event_logs })
     }
 
     /// Runs a command alone, once, and returns the CPU time of all of its processes.

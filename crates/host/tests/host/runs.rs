@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use scenario::result::JobOutcome;
 use scenario::{Arrival, Attributes, Compute, Distribution, Granularity, Job, JobKind, MachineKeys, Setting};
 
+use sys::perf::switches;
 use sys::scheduling::Thread;
 
 use crate::family::{Family, wait_until};
@@ -23,6 +24,7 @@ pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("the_record_of_every_waiting_rule_can_be_replayed", the_record_of_every_waiting_rule_can_be_replayed),
     ("a_barrier_job_delivers_the_drawn_work", a_barrier_job_delivers_the_drawn_work),
     ("threads_log_their_events_on_request", threads_log_their_events),
+    ("the_kernel_records_the_switches_of_the_threads_of_a_run", the_kernel_records_the_switches),
     ("an_endless_job_ends_with_the_others_and_has_no_completion", an_endless_job_ends_with_the_others),
     ("copies_of_a_job_have_separate_draws", copies_of_a_job_are_separate),
     ("jobs_that_keep_running_are_counted_once", jobs_that_keep_running_are_counted_once),
@@ -218,6 +220,36 @@ fn threads_log_their_events() {
         assert_eq!(crew().filter(|event| event.activity == Activity::Complete).count(), 20);
         // Each thread computes at the beginning and after every round.
         assert_eq!(crew().filter(|event| event.activity == Activity::Compute).count(), 3 * 21);
+    }
+}
+
+fn the_kernel_records_the_switches() {
+    let recording = match switches::Recording::start() {
+        Ok(recording) => recording,
+        Err(why) => {
+            let how = "`sysctl kernel.perf_event_paranoid=2` permits them";
+            let why = format!("records of context switches: {why}");
+            return testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", &why, how);
+        }
+    };
+    let cpu = sys::cpus::allowed().unwrap()[0];
+    let attributes = Attributes { cpus: Some(cpu.to_string().parse().unwrap()), ..Attributes::default() };
+    let crew = Job { attributes, ..job("crew", barrier(2, 20, WaitingRule::AlwaysBlock)) };
+    let jobs = vec![job("crowd", hogs(2)), crew, job("true", command(&["true"]))];
+    let run = host().run(&setting(jobs), 1, Recording::Events, &AtomicBool::new(false)).unwrap();
+    let stints = recording.finish().unwrap();
+    assert_eq!(run.threads.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 0]);
+    for log in &run.event_logs[1].event_logs {
+        assert!(run.threads[1].contains(&log.thread), "{run:?}");
+        assert!(log.events[0].at >= run.began);
+        for event in &log.events {
+            let at = Duration::from_nanos(event.at.as_nanos());
+            let is_its = |stint: &&switches::Stint| {
+                stint.thread == log.thread.unsigned_abs() && stint.from < at && at < stint.to
+            };
+            let stint = stints.iter().find(is_its).unwrap_or_else(|| panic!("no stint has {event:?}"));
+            assert_eq!((stint.cpu, event.cpu), (cpu, cpu));
+        }
     }
 }
 

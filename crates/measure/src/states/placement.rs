@@ -7,12 +7,14 @@
 //! * **stacked**: else, if one CPU had at least nine tenths of their running time;
 //! * **alternating**: else, they ran mostly one at a time, on different CPUs.
 //!
-//! A window in which none of them ran has no state. The intervals can come from a simulation
-//! ([`Stints`]) or from the context switches that a kernel has recorded, so both worlds are judged
-//! by the same rule.
+//! A window in which none of them ran has no state. The intervals come from a simulation
+//! ([`Stints`]) or from the context switches that a kernel has recorded ([`recorded`]), so both
+//! worlds are judged by the same rule.
 
+use host::HostRun;
 use policy::{CpuId, Instant, Span, ThreadId};
 use sim::observer::{CpuState, Observer};
+use sys::perf::switches;
 
 /// An interval in which a thread ran on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +139,19 @@ impl Observer for Stints {
     }
 }
 
+/// The stints of a job's threads in a run on the host, from its start to its completion. The
+/// recording began before the run. Returns `None` if the job has no completion.
+pub fn recorded(recording: &[switches::Stint], run: &HostRun, job: usize) -> Option<Vec<Stint>> {
+    let length = run.outcome.jobs[job].completion_ns?;
+    let at = |time: std::time::Duration| {
+        let since = (time.as_nanos() as u64).saturating_sub(run.began.as_nanos());
+        Instant::from_nanos(since.min(length.as_nanos()))
+    };
+    let own = recording.iter().filter(|stint| run.threads[job].iter().any(|id| id.unsigned_abs() == stint.thread));
+    let stints = own.map(|stint| Stint { cpu: CpuId(stint.cpu), from: at(stint.from), to: at(stint.to) });
+    Some(stints.filter(|stint| stint.from < stint.to).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +189,33 @@ mod tests {
         assert_eq!(shares(&stints), Some([1.0 / 3.0, 2.0 / 3.0, 0.0]));
         assert_eq!(shares(&[stint(0, 7, 7)]), None);
         assert_eq!(shares(&[]), None);
+    }
+
+    #[test]
+    fn a_recording_counts_for_the_threads_of_the_job_while_it_runs() {
+        use scenario::result::{JobOutcome, MachineOutcome, Outcome};
+        let job = JobOutcome { completion_ns: Some(Span::from_micros(100)), ..JobOutcome::default() };
+        let run = HostRun {
+            outcome: Outcome { jobs: vec![JobOutcome::default(), job], machine: MachineOutcome::default() },
+            began: Instant::from_nanos(1_000_000),
+            threads: vec![vec![7], vec![8, 9]],
+            cut_off: Vec::new(),
+            timeline: Vec::new(),
+            records: Vec::new(),
+            event_logs: Vec::new(),
+        };
+        let recorded_stint = |thread, cpu, from, to| {
+            let [from, to] = [from, to].map(std::time::Duration::from_micros);
+            switches::Stint { thread, cpu, from, to }
+        };
+        let recording = [
+            recorded_stint(8, 0, 900, 950),
+            recorded_stint(8, 0, 990, 1_020),
+            recorded_stint(7, 1, 1_000, 1_050),
+            recorded_stint(9, 1, 1_050, 1_200),
+        ];
+        assert_eq!(recorded(&recording, &run, 1), Some(vec![stint(0, 0, 20), stint(1, 50, 100)]));
+        assert_eq!(recorded(&recording, &run, 0), None, "it has not ended");
     }
 
     #[test]
