@@ -3,31 +3,38 @@
 //!
 //! Fifteen settings: five kinds of job under three loads. A job is alone, with one thread for each
 //! CPU; crowded, with two for each CPU; or beside as many endless hogs as CPUs, with one for each
-//! CPU. Each pass runs all settings in random order, twice on the host and once in the simulator,
-//! with the same random draws, and takes the completion time of the job. The prediction is the
-//! median of the simulator, and the measurement that of the host. The noise is the median
-//! difference between the two host runs of a pass, which even a perfect prediction would have. The
-//! list of settings was fixed before the first measurement.
+//! CPU. First each is simulated with eleven seeds for each pass, 99 in all. The prediction is the
+//! median, and the range reaches from the 10th to the 90th percentile: some settings have two
+//! states, and chance decides which one a run is in. Then each pass runs all settings in random
+//! order, twice on the host, with the random draws of one of these seeds. The measurement is the
+//! median of all these runs. The noise is the median difference between the two of a pass, which
+//! even a perfect prediction would have. The list of settings was fixed before the first
+//! measurement.
 //!
-//! A second table has the placement of the simulated teams: the shares of windows of a tick in
-//! which they run side by side, stacked on one CPU, or alternating. A trace of the host's context
-//! switches can be judged by the same rule (`measure::states::placement`).
+//! A second table has the placement of teams: the shares of windows of a tick in which they run side
+//! by side, stacked on one CPU, or alternating (`measure::states::placement`). On the host, two more
+//! runs of each pass are recorded by the kernel: a switch takes longer then, so their times do not
+//! count. If the kernel refuses, the table says why, and has only the simulated shares.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
 
+use std::collections::BTreeSet;
+use std::error::Error;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use measure::interleaving;
 use measure::sample::JobQuantity;
 use measure::states::Placement;
-use measure::states::placement::Stints;
+use measure::states::placement::{Stint, Stints, recorded};
 use measure::two_worlds::TwoWorlds;
-use measure::world::Worlds;
-use scenario::result::World;
 use scenario::{JobKind, Machine, Setting};
+use sys::perf::switches::Recording;
 
 const PASSES: u32 = 9;
+/// The simulations of a setting for each pass.
+const SIMULATIONS: u32 = 11;
 /// No pass begins after this time.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 const SEED: u64 = 1;
@@ -65,12 +72,17 @@ const KINDS: [(&str, &str, [u32; 3]); 5] = [
     ),
 ];
 
-/// A setting, and its results in each pass: predicted, measured, and measured again.
+/// A setting and its results. Times are in milliseconds, and placements shares of time: side by
+/// side, stacked and alternating. Only teams have one.
 struct SettingResult {
     kind: &'static str,
     load: &'static str,
     setting: Setting,
-    times: Vec<[f64; 3]>,
+    predicted: Vec<f64>,
+    predicted_placements: Vec<[f64; 3]>,
+    /// Of the two runs of each pass.
+    measured: Vec<[f64; 2]>,
+    measured_placements: Vec<[f64; 3]>,
 }
 
 fn list(cpus: u32) -> Vec<SettingResult> {
@@ -82,53 +94,146 @@ fn list(cpus: u32) -> Vec<SettingResult> {
                 text += &format!("[[job]]\nname = 'hogs'\nkind = 'cpu'\nthreads = {}\n", hogs * cpus);
             }
             let scenario = scenario::read("twin", text.as_bytes()).unwrap();
-            SettingResult { kind, load, setting: scenario.arms[0].setting.clone(), times: Vec::new() }
+            SettingResult {
+                kind,
+                load,
+                setting: scenario.arms[0].setting.clone(),
+                predicted: Vec::new(),
+                predicted_placements: Vec::new(),
+                measured: Vec::new(),
+                measured_placements: Vec::new(),
+            }
         })
     };
     KINDS.into_iter().flat_map(of_kind).collect()
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+/// The value that this part of the values does not exceed, from 0 to 1.
+fn quantile(values: impl Iterator<Item = f64>, part: f64) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+    let place = part * (values.len() - 1) as f64;
+    let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    low + (high - low) * place.fract()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// From the 10th to the 90th percentile.
+fn range(values: impl Iterator<Item = f64> + Clone) -> RangeInclusive<f64> {
+    quantile(values.clone(), 0.1)..=quantile(values, 0.9)
+}
+
+/// A judgement by the difference from the prediction, and by the range of simulated outcomes.
+fn verdict(is_near: bool, is_in_range: bool) -> &'static str {
+    match () {
+        () if is_near => "near",
+        () if is_in_range => "in the range",
+        () => "**beyond**",
+    }
+}
+
+/// One of the three shares.
+fn shares(placements: &[[f64; 3]], state: usize) -> impl Iterator<Item = f64> + Clone {
+    placements.iter().map(move |shares| 100.0 * shares[state])
+}
+
+fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    values.clone().sum::<f64>() / values.count() as f64
+}
+
+/// The mean of one of the shares, and its range.
+fn cell(placements: &[[f64; 3]], state: usize) -> String {
+    if placements.is_empty() {
+        return "-".to_owned();
+    }
+    let range = range(shares(placements, state));
+    format!("{:.0} % ({:.0} to {:.0})", mean(shares(placements, state)), range.start(), range.end())
 }
 
 impl SettingResult {
-    fn predicted(&self) -> f64 {
-        median(self.times.iter().map(|times| times[0]))
+    /// The threads of the job, if it is a team.
+    fn team(&self) -> Option<u32> {
+        let JobKind::Barrier { threads, .. } = self.setting.jobs[0].kind else { return None };
+        Some(threads)
     }
 
-    fn measured(&self) -> f64 {
-        median(self.times.iter().flat_map(|times| [times[1], times[2]]))
+    fn simulate(&mut self, twin: &Machine, seed: u64) {
+        let machine = self.setting.machine.complete(twin);
+        let mut stints = Stints::new(0..self.team().unwrap_or(0), machine.cpus);
+        let outcome = sim::run_observed(&machine, &self.setting, seed, &mut stints).unwrap();
+        self.predicted.push(JobQuantity::Completion.of(&outcome.jobs[0]).unwrap() / 1e6);
+        let end = policy::Instant::ZERO + outcome.jobs[0].completion_ns.unwrap();
+        self.predicted_placements.extend(placement(&stints.finish(end), twin));
+    }
+
+    fn measure(&mut self, worlds: &TwoWorlds, seed: u64) {
+        self.measured.push([(); 2].map(|()| {
+            let (run, _) = worlds.run_on_host(&self.setting, seed, Duration::MAX, &AtomicBool::new(false)).unwrap();
+            JobQuantity::Completion.of(&run.outcome.jobs[0]).unwrap() / 1e6
+        }));
+    }
+
+    /// Runs once more on the host, and records the placement of a team.
+    fn record(&mut self, worlds: &TwoWorlds, twin: &Machine, seed: u64) -> Result<(), Box<dyn Error>> {
+        if self.team().is_some() {
+            let recording = Recording::start()?;
+            let (run, _) = worlds.run_on_host(&self.setting, seed, Duration::MAX, &AtomicBool::new(false)).unwrap();
+            let stints = recorded(&recording.finish()?, &run, 0).unwrap();
+            self.measured_placements.extend(placement(&stints, twin));
+        }
+        Ok(())
+    }
+
+    fn prediction(&self) -> f64 {
+        median(self.predicted.iter().copied())
+    }
+
+    fn measurement(&self) -> f64 {
+        median(self.measured.iter().flatten().copied())
     }
 
     fn difference(&self) -> f64 {
-        self.predicted() / self.measured() - 1.0
-    }
-
-    /// The mean placement of the team in so many simulations, if it has one.
-    fn placement(&self, twin: &Machine, passes: u32) -> Option<[f64; 3]> {
-        let JobKind::Barrier { threads, .. } = self.setting.jobs[0].kind else { return None };
-        let machine = self.setting.machine.complete(twin);
-        let mut sums = [0.0; 3];
-        for pass in 0..passes {
-            let mut stints = Stints::new(0..threads, machine.cpus);
-            let outcome = sim::run_observed(&machine, &self.setting, SEED + u64::from(pass), &mut stints).unwrap();
-            let end = policy::Instant::ZERO + outcome.jobs[0].completion_ns.unwrap();
-            let placement = Placement::of(&stints.finish(end), machine.tick).unwrap();
-            for (sum, share) in sums.iter_mut().zip([placement.side_by_side, placement.stacked, placement.alternating])
-            {
-                *sum += share / f64::from(passes);
-            }
-        }
-        Some(sums)
+        self.prediction() / self.measurement() - 1.0
     }
 
     fn noise(&self) -> f64 {
-        median(self.times.iter().map(|times| (times[1] / times[2] - 1.0).abs()))
+        median(self.measured.iter().map(|times| (times[0] / times[1] - 1.0).abs()))
     }
+
+    fn print_times(&self) {
+        let (predicted, measured) = (self.prediction(), self.measurement());
+        let (difference, noise) = (100.0 * self.difference(), 100.0 * self.noise());
+        let range = range(self.predicted.iter().copied());
+        println!(
+            "| {} | {} | {predicted:.1} | {:.1} to {:.1} | {measured:.1} | {difference:+.1} % | {noise:.1} % | {} |",
+            self.kind,
+            self.load,
+            range.start(),
+            range.end(),
+            verdict(difference.abs() <= 25.0, range.contains(&measured)),
+        );
+    }
+
+    fn print_placements(&self) {
+        let (predicted, measured) = (&self.predicted_placements, &self.measured_placements);
+        if predicted.is_empty() {
+            return;
+        }
+        print!("| {} | {} ", self.kind, self.load);
+        (0..3).for_each(|state| print!("| {} | {} ", cell(predicted, state), cell(measured, state)));
+        let all = |holds: &dyn Fn(usize) -> bool| !measured.is_empty() && (0..3).all(holds);
+        let near = |state| (mean(shares(predicted, state)) - mean(shares(measured, state))).abs() <= 10.0;
+        let within = |state| range(shares(predicted, state)).contains(&mean(shares(measured, state)));
+        println!("| {} |", if measured.is_empty() { "-" } else { verdict(all(&near), all(&within)) });
+    }
+}
+
+fn placement(stints: &[Stint], twin: &Machine) -> Option<[f64; 3]> {
+    let Placement { side_by_side, stacked, alternating } = Placement::of(stints, twin.tick)?;
+    Some([side_by_side, stacked, alternating])
 }
 
 fn main() {
@@ -139,44 +244,45 @@ fn main() {
     let host = host::Host { program: std::env::current_exe().unwrap(), calibration };
     let worlds = TwoWorlds::new(Some(host), NonZeroUsize::MIN);
     let mut entries = list(cpus);
-    let began = Instant::now();
     let wanted = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(PASSES);
-    let mut passes = 0;
+    let seed = |number: u32| SEED + u64::from(number);
+    let began = Instant::now();
+    for entry in &mut entries {
+        (0..wanted * SIMULATIONS).for_each(|number| entry.simulate(&twin, seed(number)));
+    }
+    let simulated = began.elapsed();
+    let (mut passes, mut missing) = (0, BTreeSet::new());
     while passes < wanted && began.elapsed() < TIME_LIMIT {
         for (_, number) in interleaving::rounds(entries.len(), passes..passes + 1, SEED) {
-            let entry = &mut entries[number];
-            let times = [World::Sim, World::Host, World::Host].map(|world| {
-                let executed =
-                    worlds.run(world, &entry.setting, SEED + u64::from(passes), false, &AtomicBool::new(false));
-                JobQuantity::Completion.of(&executed.unwrap().outcome.jobs[0]).unwrap() / 1e6
-            });
-            entry.times.push(times);
+            entries[number].measure(&worlds, seed(passes));
+            for _ in 0..2 {
+                missing.extend(entries[number].record(&worlds, &twin, seed(passes)).err().map(|why| why.to_string()));
+            }
         }
         passes += 1;
     }
     println!(
-        "{cpus} CPUs, CS {} and {} to wake, tick {}, slice {}; {passes} passes in {:.0} s\n",
+        "{cpus} CPUs, CS {} and {} to wake, tick {}, slice {}; {} simulations of each in {:.0} s, {passes} passes in \
+         {:.0} s\n",
         twin.context_switch,
         twin.wakeup_cost,
         twin.tick,
         twin.slice,
-        began.elapsed().as_secs_f64()
+        wanted * SIMULATIONS,
+        simulated.as_secs_f64(),
+        (began.elapsed() - simulated).as_secs_f64()
     );
     println!(
-        "| job | load | predicted (ms) | measured (ms) | difference | duplicates |\n|---|---|---:|---:|---:|---:|"
+        "| job | load | predicted (ms) | 10 % to 90 % | measured (ms) | difference | duplicates | within 25 %, or in \
+         the range |\n|---|---|---:|---:|---:|---:|---:|---|"
     );
-    for entry in &entries {
-        let SettingResult { kind, load, .. } = entry;
-        let (predicted, measured) = (entry.predicted(), entry.measured());
-        let (difference, noise) = (100.0 * entry.difference(), 100.0 * entry.noise());
-        println!("| {kind} | {load} | {predicted:.1} | {measured:.1} | {difference:+.1} % | {noise:.1} % |");
-    }
-    println!("\n| team, simulated | load | side by side | stacked | alternating |\n|---|---|---:|---:|---:|");
-    for entry in &entries {
-        let Some(shares) = entry.placement(&twin, passes) else { continue };
-        let [side_by_side, stacked, alternating] = shares.map(|share| 100.0 * share);
-        println!("| {} | {} | {side_by_side:.0} % | {stacked:.0} % | {alternating:.0} % |", entry.kind, entry.load);
-    }
+    entries.iter().for_each(SettingResult::print_times);
+    println!(
+        "\n| team | load | side by side: predicted | measured | stacked: predicted | measured | alternating: predicted \
+         | measured | within 10 points, or in the range |\n|---|---|---:|---:|---:|---:|---:|---:|---|"
+    );
+    entries.iter().for_each(SettingResult::print_placements);
+    missing.iter().for_each(|why| println!("\nThe placement of some runs was not recorded: {why}."));
     let differences = || entries.iter().map(|entry| 100.0 * entry.difference().abs());
     let largest = differences().fold(0.0, f64::max);
     let noise = median(entries.iter().map(|entry| 100.0 * entry.noise()));
