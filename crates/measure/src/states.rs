@@ -8,6 +8,8 @@ mod natives;
 mod observer;
 pub mod placement;
 pub mod rounds;
+#[cfg(test)]
+mod spreading;
 mod timeline;
 pub mod transition;
 

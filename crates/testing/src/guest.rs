@@ -1,5 +1,5 @@
 //! A machine that QEMU emulates, in which a test runs a program. It has other CPUs than this
-//! machine, and only version 2 of control groups.
+//! machine, perhaps in sockets and cores, and only version 2 of control groups.
 //!
 //! Its kernel is one of Debian, which `.ci/setup-guest` unpacks. Its file system is made here:
 //! BusyBox, the programs of a test, and the libraries that these need. The first process is
@@ -26,6 +26,8 @@ const KERNEL: &str = "/usr/local/share/rowlock-guest/vmlinuz";
 /// that it stops while QEMU emulates other CPUs. The kernel does not test its timers: it panics if
 /// QEMU gets no CPU meanwhile.
 const OPTIONS: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check";
+/// The memory, in MiB.
+const MEMORY: u32 = 1024;
 const INIT: &str = include_str!("guest/init.sh");
 /// The beginning of the last line on the console. The exit code of the program follows.
 const ENDED: &str = "ended with ";
@@ -34,9 +36,38 @@ const ENDED: &str = "ended with ";
 #[derive(Debug)]
 pub struct Guest {
     cpus: u32,
+    topology: Option<Topology>,
     accelerator: &'static str,
     /// A folder with the root of its file system.
     place: TempDir,
+}
+
+/// The sockets, the cores of each, and the CPUs of each core. They have consecutive numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Topology {
+    /// The number of sockets. The cores of each share their last cache.
+    pub sockets: u32,
+    /// The number of cores of a socket.
+    pub cores: u32,
+    /// The number of CPUs of a core.
+    pub threads: u32,
+    /// Whether each socket has memory of its own, which makes it a NUMA node.
+    pub has_nodes: bool,
+}
+
+impl Topology {
+    /// The arguments of QEMU, but for the number of CPUs.
+    fn arguments(self) -> Vec<String> {
+        let Topology { sockets, cores, threads, has_nodes } = self;
+        let mut arguments = vec!["-smp".to_owned(), format!("sockets={sockets},cores={cores},threads={threads}")];
+        for node in (0..sockets).filter(|_| has_nodes) {
+            let (first, last) = (node * cores * threads, (node + 1) * cores * threads - 1);
+            let memory = format!("memory-backend-ram,id=memory{node},size={}M", MEMORY / sockets);
+            let cpus = format!("node,nodeid={node},memdev=memory{node},cpus={first}-{last}");
+            arguments.extend(["-object".to_owned(), memory, "-numa".to_owned(), cpus]);
+        }
+        arguments
+    }
 }
 
 impl Guest {
@@ -52,8 +83,8 @@ impl Guest {
             crate::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", "a machine that QEMU emulates", how);
             return None;
         }
-        let guest =
-            Guest { cpus, accelerator: "tcg,thread=single", place: tempfile::tempdir().expect("a temporary folder") };
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let guest = Guest { cpus, topology: None, accelerator: "tcg,thread=single", place };
         guest.copy(Path::new(BUSYBOX), BUSYBOX);
         guest.write("/init", INIT);
         Some(guest)
@@ -65,6 +96,12 @@ impl Guest {
     #[must_use]
     pub fn with_parallel_cpus(self) -> Guest {
         Guest { accelerator: "tcg,thread=multi", ..self }
+    }
+
+    /// Arranges its CPUs. By default each has a socket of its own.
+    #[must_use]
+    pub fn with_topology(self, topology: Topology) -> Guest {
+        Guest { topology: Some(topology), ..self }
     }
 
     fn root(&self) -> PathBuf {
@@ -113,8 +150,11 @@ impl Guest {
         let pack = "cd \"$0\" && find . | busybox cpio -o -H newc > \"$1\"";
         run(command("sh").args(["-c", pack]).args([&self.root(), &archive])).expect_success();
         let mut machine = command(QEMU);
-        machine.args("-nodefaults -no-user-config -no-reboot -display none -serial stdio -m 1024".split(' '));
-        machine.args(["-accel", self.accelerator, "-cpu", "max", "-smp", &self.cpus.to_string()]);
+        machine.args("-nodefaults -no-user-config -no-reboot -display none -serial stdio".split(' '));
+        machine.args(["-m", &MEMORY.to_string(), "-accel", self.accelerator, "-smp", &self.cpus.to_string()]);
+        // QEMU tells the kernel about cores with several CPUs only if the vendor is this one.
+        machine.args(["-cpu", if self.topology.is_some() { "max,vendor=GenuineIntel" } else { "max" }]);
+        machine.args(self.topology.into_iter().flat_map(Topology::arguments));
         machine.args(["-kernel", KERNEL, "-append", OPTIONS, "-initrd"]).arg(&archive);
         let mut output = Child::start(&mut machine).with_limit(TEST_LIMIT).wait().expect_success();
         output.stdout = output.stdout.replace('\r', "");
@@ -129,8 +169,18 @@ impl Guest {
 /// with so many CPUs, in the namespaces that `starter` makes, if it is not empty: a command such as
 /// `unshare`.
 pub fn with_cpus(cpus: u32, starter: &'static [&'static str]) -> impl FnOnce(Command) {
+    on(move || Guest::new(cpus), starter)
+}
+
+/// The same for CPUs that are arranged so.
+pub fn with_topology(topology: Topology) -> impl FnOnce(Command) {
+    let Topology { sockets, cores, threads, .. } = topology;
+    on(move || Some(Guest::new(sockets * cores * threads)?.with_topology(topology)), &[])
+}
+
+fn on(guest: impl FnOnce() -> Option<Guest>, starter: &'static [&'static str]) -> impl FnOnce(Command) {
     move |test| {
-        let Some(guest) = Guest::new(cpus) else { return };
+        let Some(guest) = guest() else { return };
         let program = Path::new(test.get_program());
         guest.install(program, program.to_str().expect("a path in UTF-8"));
         let test = match starter {

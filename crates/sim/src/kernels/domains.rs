@@ -12,6 +12,10 @@
 //! * **Crowded groups**: the same is true of a group in which no thread waits: its threads share a
 //!   core or a node, while the CPU's own group has room. Only a running thread can be taken then
 //!   (`need_active_balance`). The thread is that of the CPU with the most threads.
+//! * **One NUMA node**: nodes differ in their caches only. Linux leaves two threads on one of two
+//!   NUMA nodes, each with its own core (`adjust_numa_imbalance`), and here they part.
+//!
+//! Real kernels of emulated machines agree: `measure/src/states/spreading.rs`.
 
 use std::ops::Range;
 
