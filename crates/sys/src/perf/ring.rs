@@ -25,7 +25,7 @@ pub(super) enum WhenFull {
 pub(super) struct Ring {
     /// A page of the kernel's notes, and then the records.
     memory: *const u8,
-    /// The bytes of the records.
+    /// The bytes of the records: a power of two.
     size: usize,
     _event: OwnedFd,
 }
@@ -64,7 +64,7 @@ impl Ring {
 
     /// The word that begins after so many written bytes, a multiple of 8.
     pub(super) fn word(&self, written: u64) -> u64 {
-        self.at(page_size() + written as usize % self.size).load(Relaxed)
+        self.at(page_size() + (written as usize & (self.size - 1))).load(Relaxed)
     }
 
     fn at(&self, offset: usize) -> &AtomicU64 {
