@@ -197,6 +197,9 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
     /// Runs until the last job that ends has ended, but not beyond `limit`. Also returns the time
     /// of the end.
     pub(crate) fn run(mut self, limit: Limit) -> Result<(Outcome, Instant, Vec<R>), Error> {
+        if limit != Limit::NONE {
+            self.headway.wait_forever();
+        }
         while self.jobs_left > 0 && self.events < limit.events {
             let (slot, key) = self.queue.winner();
             if key == u64::NEVER {
