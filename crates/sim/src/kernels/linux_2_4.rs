@@ -134,8 +134,8 @@ impl Linux24 {
         };
         let allocation = ticks(options.allocation).floor_to(unit);
         let (least, penalty) = (ticks(1).floor_to(unit), ticks(options.penalty));
-        let mut tasks = Vec::new();
-        let mut ranges = Vec::new();
+        let mut tasks = Vec::with_capacity(roster.len());
+        let mut ranges = Vec::with_capacity(roster.address_spaces().count());
         for (space, threads) in (0..).zip(roster.address_spaces()) {
             ranges.push(tasks.len()..tasks.len() + threads as usize);
             let first = tasks.len() as u32;
