@@ -35,7 +35,7 @@ pub(crate) mod winner;
 mod workload;
 
 use policy::record::Recorder;
-use policy::waiting::{Missing, TeamState};
+use policy::waiting::Missing;
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
@@ -93,7 +93,6 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     receivers: Vec<ThreadId>,
     /// The memory for the missing threads as a thread of one cell sees them.
     missing: Vec<Missing>,
-    team_states: Vec<TeamState>,
     recorders: Vec<R>,
     observer: &'a mut W,
     /// The number of jobs that the run still waits for.
@@ -134,7 +133,6 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             woken: Vec::new(),
             receivers: Vec::new(),
             missing: Vec::new(),
-            team_states: vec![TeamState::default(); workload.jobs.len()],
             recorders: (0..workload.jobs.len()).map(|_| R::default()).collect(),
             observer,
             headway: Headway::new(machine, setting, workload.threads.len()),
@@ -197,6 +195,9 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
     /// Runs until the last job that ends has ended, but not beyond `limit`. Also returns the time
     /// of the end.
     pub(crate) fn run(mut self, limit: Limit) -> Result<(Outcome, Instant, Vec<R>), Error> {
+        if limit != Limit::NONE {
+            self.headway.wait_forever();
+        }
         while self.jobs_left > 0 && self.events < limit.events {
             let (slot, key) = self.queue.winner();
             if key == u64::NEVER {
@@ -249,7 +250,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
     fn finish(mut self) -> (Outcome, Instant, Vec<R>) {
         self.charge_all();
         // Many outcomes take much memory, so the threads leave theirs first.
-        drop((self.scheduler, self.team_states));
+        drop(self.scheduler);
         let outcome = Outcome {
             jobs: self.workload.into_outcomes(self.now),
             machine: MachineOutcome {

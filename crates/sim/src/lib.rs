@@ -157,7 +157,7 @@ impl Limit {
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// As [`run`], except [`Error::NoHeadway`]: jobs without headway are still there at the limit.
 pub fn run_until(machine: &Machine, setting: &Setting, seed: u64, limit: Limit) -> Result<(Outcome, Instant), Error> {
     simulate::<Off, ()>(machine, setting, seed, limit, &mut ()).map(|(outcome, end, _)| (outcome, end))
 }

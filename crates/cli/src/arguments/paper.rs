@@ -77,7 +77,8 @@ pub(crate) struct Today {
     /// and costs, which no rule was designed on [default: sample]
     #[arg(long, value_name = "GRID", value_parser = super::one_of(&Extent::ALL, Extent::name))]
     pub(crate) grid: Option<Extent>,
-    /// A waiting rule to compare with the best fixed one; may be repeated [default: adaptive]
+    /// A waiting rule to compare with the best of always-block, 2cs+, always-spin, always-yield and
+    /// colocate; may be repeated [default: adaptive]
     #[arg(long, value_name = "RULE", value_parser = super::rule)]
     pub(crate) rule: Vec<WaitingRule>,
     /// The number of a cell, to run only that; may be repeated

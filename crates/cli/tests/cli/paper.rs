@@ -116,12 +116,12 @@ fn the_grid_is_continued_only_by_the_program_that_began_it() {
     rowlock(folder.path(), &[&options[..], &["--repeat", "1"]].concat()).expect_success();
     let out = folder.path().join("out");
     // All rules, and the copy of the best.
-    assert_eq!(runs_in(&out), 6);
+    assert_eq!(runs_in(&out), 7);
     let append = [&options[..], &["--repeat", "2", "--append"]].concat();
     rowlock(folder.path(), &append).expect_success();
     // Another fixed rule may now be the best.
     let made = runs_in(&out);
-    assert!((12..=13).contains(&made), "{made}");
+    assert!((14..=15).contains(&made), "{made}");
     let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
     let value: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     let program = value["program_sha256"].as_str().unwrap();
@@ -142,7 +142,7 @@ fn a_cell_of_this_machine_is_measured_and_continued_after_an_interruption() {
     let interrupted = crate::interrupted_when(|| runs_in(&out) >= 2, child, 2).expect_exit(130);
     let report: serde_json::Value = crate::json(&interrupted);
     assert_eq!((report["complete"].as_bool(), report["grids"][0]["grid"].as_str()), (Some(false), Some("host")));
-    assert!(interrupted.stderr.contains("1 cell, 1000 rounds of 6 runs: about "), "{interrupted}");
+    assert!(interrupted.stderr.contains("1 cell, 1000 rounds of 7 runs: about "), "{interrupted}");
 
     // The rules are those of the first command.
     let append = ["--append", "--repeat", "2"];
@@ -152,7 +152,7 @@ fn a_cell_of_this_machine_is_measured_and_continued_after_an_interruption() {
     let submission = fs::read_to_string(out.join("barrier-today-host.json")).unwrap();
     let submission: serde_json::Value = serde_json::from_str(&submission).unwrap();
     let runs = submission["runs"].as_array().unwrap();
-    assert!(runs.len() >= 12 && runs.len() == runs_in(&out), "{submission}");
+    assert!(runs.len() >= 14 && runs.len() == runs_in(&out), "{submission}");
     assert!(runs.iter().all(|run| run["seconds"].as_f64() > Some(0.0)), "{submission}");
     let [cells, rules] = [&submission["report"]["grids"][0]["cells"], &submission["settings"]["rules"]];
     assert_eq!((cells.as_array().unwrap().len(), rules), (1, &serde_json::json!(["owner-running"])));

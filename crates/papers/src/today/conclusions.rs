@@ -50,7 +50,9 @@ pub struct Conclusions {
     /// For each rule and kernel, how close the rule comes to the best.
     pub summaries: Vec<Summary>,
     /// How often each fixed rule is the best.
-    pub best: Vec<BestShare>,
+    pub best: Vec<Share>,
+    /// How often a run of each rule was cut off, so that its time is an extrapolation.
+    pub cut_off: Vec<Share>,
     /// The speed-ups of all rules over immediate blocking.
     pub speed_ups: Vec<SpeedUps>,
     /// The cells in which all fixed rules have runs.
@@ -78,14 +80,14 @@ pub struct Summary {
     pub worst_team_mean: Option<f64>,
 }
 
-/// How often a fixed rule is the best under a kernel.
+/// How often something happens to a rule under a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BestShare {
+pub struct Share {
     /// The kernel's scheduler.
     pub scheduler: String,
     /// The rule.
     pub rule: String,
-    /// The percentage of cells in which it is the best.
+    /// The percentage of cells in which it happens.
     pub percent: f64,
 }
 
@@ -114,6 +116,8 @@ pub struct RuleTime {
     pub rule: String,
     /// The mean time, in seconds.
     pub seconds: f64,
+    /// Whether a run was cut off, so that its time is an extrapolation.
+    pub is_cut_off: bool,
 }
 
 /// A rule whose runs in a cell are in one of two states.
@@ -151,7 +155,8 @@ impl Conclusions {
             grid,
             incomplete: plan.cells.len() - complete,
             summaries: summaries(plan, &cells),
-            best: best(&cells),
+            best: shares(&FIXED.map(|rule| rule.to_string()), &cells, |cell, rule| cell.best == rule),
+            cut_off: shares(&rules, &cells, Judged::is_cut_off),
             speed_ups: speed_ups::speed_ups(&rules, &cells),
             rules,
             cells,
@@ -181,7 +186,8 @@ impl Judged {
         };
         let all: Vec<WaitingRule> = FIXED.iter().chain(&plan.rules).copied().collect();
         let time = |rule: &WaitingRule| {
-            Some(RuleTime { rule: rule.to_string(), seconds: six_digits(judge.seconds(*rule, plan.repeat)?) })
+            let seconds = six_digits(judge.seconds(*rule, plan.repeat)?);
+            Some(RuleTime { rule: rule.to_string(), seconds, is_cut_off: judge.is_cut_off(*rule, plan.repeat)? })
         };
         let bistable = |rule: &WaitingRule| Some(BistableRule { rule: rule.to_string(), states: judge.states(*rule)? });
         Some(Judged {
@@ -194,9 +200,18 @@ impl Judged {
         })
     }
 
+    fn time(&self, rule: &str) -> Option<&RuleTime> {
+        self.times.iter().find(|time| time.rule == rule)
+    }
+
     /// The mean time of a rule by the first repetitions, in seconds.
     pub fn seconds(&self, rule: &str) -> Option<f64> {
-        self.times.iter().find(|time| time.rule == rule).map(|time| time.seconds)
+        self.time(rule).map(|time| time.seconds)
+    }
+
+    /// Whether a run of a rule was cut off, among the first repetitions.
+    pub fn is_cut_off(&self, rule: &str) -> bool {
+        self.time(rule).is_some_and(|time| time.is_cut_off)
     }
 
     /// The speed of a rule over that of the best fixed one, by the first repetitions.
@@ -257,21 +272,22 @@ fn summaries(plan: &Plan, cells: &[Judged]) -> Vec<Summary> {
     rules.flat_map(of_rule).collect()
 }
 
-fn best(cells: &[Judged]) -> Vec<BestShare> {
-    let share = |scheduler: &str, rule: WaitingRule| {
+/// For each kernel and rule, in how many cells something happens to the rule.
+fn shares(rules: &[String], cells: &[Judged], happens: fn(&Judged, &str) -> bool) -> Vec<Share> {
+    let share = |scheduler: &str, rule: &String| {
         let here: Vec<&Judged> = cells.iter().filter(|cell| cell.cell.kernel.name() == scheduler).collect();
-        let rule = rule.to_string();
-        let percent = percent(here.iter().filter(|cell| cell.best == rule).count(), here.len());
-        BestShare { scheduler: scheduler.to_owned(), rule, percent }
+        let percent = percent(here.iter().filter(|cell| happens(cell, rule)).count(), here.len());
+        Share { scheduler: scheduler.to_owned(), rule: rule.clone(), percent }
     };
     let schedulers = schedulers(cells).into_iter();
-    schedulers.flat_map(|scheduler| FIXED.into_iter().map(move |rule| share(scheduler, rule))).collect()
+    schedulers.flat_map(|scheduler| rules.iter().map(move |rule| share(scheduler, rule))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::today::judgement::tests::{clear, plan};
+    use crate::today::runs::Run;
 
     #[test]
     fn a_summary_counts_close_cells_and_a_cell_that_is_not_close_is_named() {
@@ -291,6 +307,25 @@ mod tests {
         assert!(conclusions.worst(COPY).is_empty());
         let best = conclusions.best.iter().find(|share| share.percent > 0.0).unwrap();
         assert_eq!((best.scheduler.as_str(), best.rule.as_str(), best.percent), (scheduler, "always-block", 100.0));
+    }
+
+    #[test]
+    fn a_rule_of_which_a_run_was_cut_off_is_named() {
+        let plan = plan();
+        let mut runs = clear(&plan.cells[0]);
+        let last = runs.iter().find(|run| run.rule == "colocate" && run.repeat == 2).unwrap().clone();
+        runs.insert(Run { is_cut_off: true, ..last });
+        let conclusions = Conclusions::new(Grid::First, &plan, &runs);
+        let cut_off: Vec<_> = conclusions.cut_off.iter().map(|of| (of.rule.as_str(), of.percent)).collect();
+        let expected = [
+            ("always-block", 0.0),
+            ("2cs+", 0.0),
+            ("always-spin", 0.0),
+            ("always-yield", 0.0),
+            ("colocate", 100.0),
+            ("adaptive", 0.0),
+        ];
+        assert_eq!(cut_off, expected);
     }
 
     #[test]

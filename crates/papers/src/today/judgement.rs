@@ -113,6 +113,11 @@ impl<'a> Judge<'a> {
         Some(mean(&self.runs.of(self.cell, rule, 0, repeat)?, |run| run.seconds))
     }
 
+    /// Whether one of the first repetitions of a rule was cut off. `None` if runs are missing.
+    pub fn is_cut_off(&self, rule: WaitingRule, repeat: u32) -> Option<bool> {
+        Some(self.runs.of(self.cell, rule, 0, repeat)?.iter().any(|run| run.is_cut_off))
+    }
+
     /// How close a subject comes to the best fixed rule: by more repetitions if the first ones do
     /// not decide. Also returns the number of repetitions. `None` if runs are missing.
     pub fn closeness(&self, subject: Subject) -> Option<(Closeness, u32)> {
@@ -212,11 +217,12 @@ pub(super) mod tests {
         times.iter().flat_map(of_rule).collect()
     }
 
-    const CLEAR: [(WaitingRule, u32, &[f64]); 5] = [
+    const CLEAR: [(WaitingRule, u32, &[f64]); 6] = [
         (FIXED[0], 0, &[1.0, 1.1, 0.9]),
         (FIXED[1], 0, &[2.0, 2.0, 2.0]),
         (FIXED[2], 0, &[9.0, 9.0, 9.0]),
         (FIXED[3], 0, &[1.2, 1.2, 1.2]),
+        (FIXED[4], 0, &[9.0, 9.0, 9.0]),
         (WaitingRule::Adaptive, 0, &[2.0, 2.2, 1.8]),
     ];
 
@@ -249,7 +255,7 @@ pub(super) mod tests {
         let plan = plan();
         let cell = &plan.cells[0];
         let missing = |times: &[(WaitingRule, u32, &[f64])]| plan.missing(&runs(cell, times)).len();
-        assert_eq!(missing(&[]), 15);
+        assert_eq!(missing(&[]), 18);
         assert_eq!(missing(&CLEAR), 3);
         assert_eq!(missing(&with(&[(FIXED[0], OF_COPY, &[1.0, 1.1, 0.9])])), 0);
         // The copy may have 0.9 of the speed: seven more runs of the best and of the one that is

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_round_has_a_block_of_each_cell_with_a_copy_of_the_best_rule_so_far() {
         let (plan, mut runs) = (plan(), Runs::default());
-        assert_eq!(runs_of_round(&plan), 25 * 6);
+        assert_eq!(runs_of_round(&plan), 25 * 7);
         let mut orders = Vec::new();
         for number in 0..plan.repeat {
             let steps = round(&plan, &runs, number);
@@ -291,10 +291,10 @@ mod tests {
                 2 => (Some("always-block"), &[0, 1, 2]),
                 _ => (Some("always-block"), &[3]),
             };
-            assert_eq!(made.len(), 25 * (5 + copies.len()));
+            assert_eq!(made.len(), 25 * (6 + copies.len()));
             for block in made.chunk_by(|one, other| one.0 == other.0) {
                 let rules = block.iter().filter(|run| run.2 == number).map(|run| &run.1).collect::<BTreeSet<_>>();
-                assert_eq!(rules.len(), 5, "{block:?}");
+                assert_eq!(rules.len(), 6, "{block:?}");
                 let of_copy = || block.iter().filter(|run| run.2 >= OF_COPY);
                 assert!(of_copy().all(|run| Some(run.1.as_str()) == best), "{block:?}");
                 let mut repeats: Vec<u32> = of_copy().map(|run| run.2 - OF_COPY).collect();

@@ -18,11 +18,12 @@ use super::judgement::Judge;
 
 /// The fixed rules, the baseline first. The best of them in a cell, known only afterwards, is what
 /// the other rules are measured against.
-pub const FIXED: [WaitingRule; 4] = [
+pub const FIXED: [WaitingRule; 5] = [
     WaitingRule::AlwaysBlock,
     WaitingRule::TwoPhase(Bound::OfCs { thousandths: 2000, plus: true }),
     WaitingRule::AlwaysSpin,
     WaitingRule::AlwaysYield,
+    WaitingRule::Colocate,
 ];
 
 /// The number of runs of each rule in a cell.
@@ -109,6 +110,8 @@ impl Step<'_> {
 
     fn simulate(&self, setting: &Setting, worlds: &TwoWorlds, cancel: &AtomicBool) -> Result<Done, Failure> {
         let (seed, limit) = (self.run_seed(), self.cell.limit());
+        // Threads that yield to each other may keep the one that they wait for from the CPUs. A run
+        // with a limit is cut off there, with the few rounds that it has made.
         let simulation = move |machine: &_, setting: &_| sim::run_until(machine, setting, seed, limit);
         let (outcome, end) = worlds.simulate(setting, simulation, cancel)?;
         Ok(Done { outcome, ran: Cell::ran_until(setting, seed, end), disturbance: None })

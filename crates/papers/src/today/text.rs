@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use super::conclusions::{BestShare, BistableRule, COPY, Conclusions, GridReport, Judged, Summary};
+use super::conclusions::{BistableRule, COPY, Conclusions, GridReport, Judged, Share, Summary};
 use super::grid::Grid;
-use super::runs::FIXED;
 use super::speed_ups::SpeedUps;
 use crate::text::{Column, indented, table, wrapped};
 use measure::results::incomplete;
@@ -41,8 +40,19 @@ fn of_grid(text: &mut String, conclusions: &Conclusions) {
     if conclusions.cells.is_empty() {
         return;
     }
-    let _ =
-        write!(text, "\nThe share of cells in which a fixed rule is the best, in percent\n{}", best(&conclusions.best));
+    let _ = write!(
+        text,
+        "\nThe share of cells in which a fixed rule is the best, in percent\n{}",
+        shares(&conclusions.best)
+    );
+    // On this machine the time bounds all runs.
+    if conclusions.grid != Grid::Host && conclusions.cut_off.iter().any(|share| share.percent > 0.0) {
+        let _ = write!(
+            text,
+            "\nThe share of cells in which a run of a rule was cut off, so that its time is extrapolated, in percent\n{}",
+            shares(&conclusions.cut_off)
+        );
+    }
     let _ = write!(
         text,
         "\nThe speed-up of each rule over immediate blocking, on average over machines and companies\n{}",
@@ -99,10 +109,11 @@ fn speed_ups(speed_ups: &[SpeedUps]) -> String {
     table(speed_ups, 4, columns)
 }
 
-fn best(best: &[BestShare]) -> String {
-    let header = ["scheduler".to_owned()].into_iter().chain(FIXED.iter().map(ToString::to_string));
-    let mut table = Table::new(header, 1);
-    for here in best.chunk_by(|one, other| one.scheduler == other.scheduler) {
+fn shares(shares: &[Share]) -> String {
+    let kernels = || shares.chunk_by(|one, other| one.scheduler == other.scheduler);
+    let rules = kernels().next().into_iter().flatten().map(|share| share.rule.clone());
+    let mut table = Table::new(["scheduler".to_owned()].into_iter().chain(rules), 1);
+    for here in kernels() {
         let cells = here.iter().map(|share| Some(format!("{:.0}", share.percent)));
         table.row([here.first().map(|share| share.scheduler.clone())].into_iter().chain(cells));
     }

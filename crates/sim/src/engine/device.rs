@@ -122,6 +122,7 @@ impl Agenda {
 
     /// All arrivals are set.
     pub(crate) fn sort_arrivals(&mut self) {
+        self.arrivals.shrink_to_fit();
         self.arrivals.sort_unstable_by_key(|&arrival| Reverse(arrival));
     }
 

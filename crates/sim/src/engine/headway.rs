@@ -3,7 +3,7 @@
 //! A scheduler with unlucky options can switch forever without running any thread. Rules that
 //! yield can pass a CPU back and forth forever. Threads without end can keep all others from the
 //! CPUs. This depends on the jobs, so no file can be rejected for it. In these cases an error is
-//! better than a run without end.
+//! better than a run without end. A run with a limit ends anyway.
 
 use policy::gang::Lowering;
 use policy::record::Recorder;
@@ -89,6 +89,11 @@ impl Headway {
         if used == CpuUse::Work {
             self.worked = self.ran;
         }
+    }
+
+    /// From now on any span without headway is long enough to wait for some.
+    pub(crate) fn wait_forever(&mut self) {
+        self.switches = u64::MAX;
     }
 
     pub(crate) fn ended(&mut self, now: Instant) {

@@ -1,7 +1,7 @@
 //! One job that is there: its task, and the state of its threads' waits.
 
 use policy::gang::Gang;
-use policy::waiting::{Costs, Missing, Waiter};
+use policy::waiting::{Costs, Missing, TeamState, Waiter};
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::Law;
 use scenario::result::JobOutcome;
@@ -43,6 +43,7 @@ pub(crate) struct Job {
     /// The same threads, if they meet, share a lock or carry out stages. Empty if they only
     /// compute.
     pub(super) members: Vec<Member>,
+    pub(super) team_state: TeamState,
     pub(crate) account: Account,
     pub(super) demand: Demand,
     /// The threads that wait at the barrier, in the order of arrival.

@@ -198,8 +198,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if !std::mem::take(&mut self.workload.threads[thread.index()].has_waited) {
             return;
         }
-        let job = self.workload.threads[thread.index()].job();
-        let waiting = self.workload.member(thread.index());
+        let (job, number) = self.workload.job_and_number(thread);
+        let of = &mut self.workload.jobs[job];
+        let (waiting, state) = (&mut of.members[number], &mut of.team_state);
         let seen = match waiting.waited {
             Activity::Spin { left, asked } => Observation::Spun(asked - left),
             Activity::Yield { since, .. } => Observation::Yielded(self.now.since(since)),
@@ -207,7 +208,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::CheckRunning { .. } => Observation::Checked(Running::All),
             _ => Observation::Woken,
         };
-        let state = &mut self.team_states[job];
         if R::ON {
             let entry = RecordedStep::over(waiting.recorded_as, self.now, *state, seen);
             self.recorders[job].record(entry);
@@ -251,9 +251,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         };
         let (now, cpus, movable, turn) = (self.now, self.machine.cpus, self.scheduler.moves(), Turn::NoTurns);
         let team = Team { now, threads, round, cpus, own_cpu, missing, load, movable, draw, turn };
-        let before = self.team_states[job];
+        let before = of.team_state;
         let member = &mut of.members[number];
-        let decision = member.waiter.step(&team, &mut self.team_states[job], seen);
+        let decision = member.waiter.step(&team, &mut of.team_state, seen);
         if R::ON {
             self.recorders[job].record(RecordedStep::new(member.recorded_as, &team, before, seen, decision));
         }

@@ -59,12 +59,15 @@ impl<K: Key> WinnerTree<K> {
         }
     }
 
-    /// Gives every slot a new key, computed from its number and the old key.
-    pub(crate) fn set_all(&mut self, new: impl Fn(usize, K) -> K) {
-        for (slot, key) in self.keys.iter_mut().enumerate() {
-            *key = new(slot, *key);
+    /// Gives `count` slots new keys.
+    pub(crate) fn set_some(&mut self, count: usize, keys: impl Iterator<Item = (usize, K)>) {
+        // The games of a few slots are fewer than all games.
+        if count * (self.keys.len().ilog2() as usize) < self.keys.len() {
+            keys.for_each(|(slot, key)| self.set(slot, key));
+        } else {
+            keys.for_each(|(slot, key)| self.keys[slot] = key);
+            self.replay_all();
         }
-        self.replay_all();
     }
 
     fn replay_all(&mut self) {
@@ -142,6 +145,7 @@ mod tests {
         fn the_winner_is_the_first_slot_with_the_smallest_key(
             slots in 1_usize..40,
             changes in prop::collection::vec((0_usize..40, 0_u64..16), 1..200),
+            apart in 1_usize..20,
         ) {
             let mut tree = WinnerTree::new(slots);
             let mut obvious = vec![u64::NEVER; slots];
@@ -159,10 +163,17 @@ mod tests {
                 let (at, smallest) = first(&obvious[..=slot]);
                 prop_assert_eq!(tree.winner_of(0..slot + 1), (at, smallest));
             }
-            let turned = |slot: usize, key: u64| if key == u64::NEVER { key } else { 15 - key + slot as u64 % 2 };
-            tree.set_all(turned);
-            obvious.iter_mut().enumerate().for_each(|(slot, key)| *key = turned(slot, *key));
+            // All slots, or only a few.
+            for slot in (0..slots).step_by(apart) {
+                obvious[slot] = 15_u64.saturating_sub(obvious[slot]) + slot as u64 % 2;
+            }
+            let changed = (0..slots).step_by(apart).map(|slot| (slot, obvious[slot]));
+            tree.set_some(changed.len(), changed);
             prop_assert_eq!(tree.winner(), first(&obvious));
+            for (low, high) in [(0, slots / 2), (slots / 2, slots)] {
+                let (at, smallest) = if low < high { first(&obvious[low..high]) } else { (0, u64::NEVER) };
+                prop_assert_eq!(tree.winner_of(low..high), (low + at, smallest));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The workload of a run: its jobs and all of their threads.
 
 use policy::layout::Mesh;
-use policy::waiting::{Missing, Running};
+use policy::waiting::{Missing, Running, TeamState};
 use policy::{CellId, CpuId, Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::JobOutcome;
@@ -43,7 +43,7 @@ impl<'a> Workload<'a> {
         let is_there = |at: &Span| at.is_zero() && machine.cells.is_none();
         let to_come = arrivals.iter().filter(|at| !is_there(at)).count();
         let jobs = Jobs::new(setting, machine.cpus);
-        let mut threads = Vec::new();
+        let mut threads = Vec::with_capacity((0..jobs.len()).map(|job| jobs.threads(job).len()).sum());
         for (job, arrives) in arrivals.iter().enumerate() {
             let place = if is_there(arrives) { Place::Ready } else { Place::Gone };
             let (nice, is_awaited) = (jobs.of_scenario(job).attributes.nice, !jobs.is_endless(job));
@@ -103,6 +103,7 @@ impl<'a> Workload<'a> {
         let wanting = self.threads[threads.clone()].iter().filter(|thread| !thread.place.is_away()).count();
         let job = Job {
             members: (0..members).map(member).collect(),
+            team_state: TeamState::default(),
             account: Account::default(),
             demand: Demand::of(wanting as u32),
             name,

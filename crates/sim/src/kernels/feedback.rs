@@ -59,7 +59,7 @@ impl Feedback {
         let boost = machine.feedback.boost.period();
         let cpus = machine.cpus as usize;
         let mut victims = WinnerTree::new(cpus);
-        victims.set_all(|slot, _| if slot < cpus { rank(None) } else { u64::NEVER });
+        victims.set_some(cpus, (0..cpus).map(|cpu| (cpu, rank(None))));
         Feedback {
             queue,
             affinity: Affinity::new(machine, roster),

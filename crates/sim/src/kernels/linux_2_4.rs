@@ -60,8 +60,11 @@ use crate::kernels::roster::Roster;
 /// The scheduler's data of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    /// The rest of its allocation; while it has a CPU, as of the last charge.
+    /// The rest of its allocation; while it has a CPU, as of the last charge. Up to date if it is
+    /// ready or has a CPU.
     counter: Span,
+    /// The epochs that the counter has seen.
+    epochs: u64,
     /// The time that it gets in each epoch.
     allocation: Span,
     /// Its place in the run queue: smaller is nearer to the head.
@@ -100,10 +103,25 @@ pub(crate) struct Linux24 {
     locals: Vec<CpuData>,
     /// The ready threads, the largest counter first; of equal ones, the one nearest to the head.
     ready: WinnerTree<u128>,
-    /// The ready threads by the CPU on which they last ran.
+    /// The ready threads by the CPU on which they last ran, and in one more list those that never
+    /// ran.
     ready_by_cpu: Vec<Vec<ThreadId>>,
     next_tail: i64,
     next_head: i64,
+    /// The epochs that have begun.
+    epochs: u64,
+}
+
+impl Task {
+    /// Halves and refills the counter in each epoch that it has not seen.
+    fn refill(&mut self, epochs: u64, unit: Span) {
+        while self.epochs < epochs {
+            let before = self.counter;
+            self.counter = Span::from_nanos(before.as_nanos() / 2).floor_to(unit) + self.allocation;
+            // After a few epochs it stands still.
+            self.epochs = if self.counter == before { epochs } else { self.epochs + 1 };
+        }
+    }
 }
 
 impl Linux24 {
@@ -116,15 +134,24 @@ impl Linux24 {
         };
         let allocation = ticks(options.allocation).floor_to(unit);
         let (least, penalty) = (ticks(1).floor_to(unit), ticks(options.penalty));
-        let mut tasks = Vec::new();
-        let mut ranges = Vec::new();
+        let mut tasks = Vec::with_capacity(roster.len());
+        let mut ranges = Vec::with_capacity(roster.address_spaces().count());
         for (space, threads) in (0..).zip(roster.address_spaces()) {
             ranges.push(tasks.len()..tasks.len() + threads as usize);
             let first = tasks.len() as u32;
             tasks.extend((first..first + threads).map(|thread| {
                 let nice = roster.attributes(ThreadId(thread)).nice;
                 let (allocation, space) = (share(allocation, nice).floor_to(unit).max(least), AddressSpace(space));
-                Task { counter: allocation, allocation, rank: 0, last_cpu: None, space, place: 0, is_ready: false }
+                Task {
+                    counter: allocation,
+                    epochs: 0,
+                    allocation,
+                    rank: 0,
+                    last_cpu: None,
+                    space,
+                    place: 0,
+                    is_ready: false,
+                }
             }));
         }
         let cpus = machine.cpus as usize;
@@ -141,9 +168,10 @@ impl Linux24 {
             spaces: ranges,
             cpus: vec![idle; cpus].into(),
             locals: vec![CpuData::default(); cpus],
-            ready_by_cpu: vec![Vec::new(); cpus],
+            ready_by_cpu: vec![Vec::new(); cpus + 1],
             next_tail: 0,
             next_head: -1,
+            epochs: 0,
         }
     }
 
@@ -163,16 +191,15 @@ impl Linux24 {
         u128::from(!task.counter.as_nanos()) << 64 | u128::from(place)
     }
 
-    /// Makes a thread ready. A thread without a last CPU is in no list of a CPU.
+    /// Makes a thread ready.
     fn insert(&mut self, thread: ThreadId) {
         let task = &mut self.tasks[thread.index()];
+        task.refill(self.epochs, self.unit);
         task.is_ready = true;
         self.ready.set(thread.index(), Self::key(task));
-        if let Some(cpu) = task.last_cpu {
-            let list = &mut self.ready_by_cpu[cpu.index()];
-            task.place = list.len();
-            list.push(thread);
-        }
+        let list = &mut self.ready_by_cpu[task.last_cpu.map_or(self.locals.len(), CpuId::index)];
+        task.place = list.len();
+        list.push(thread);
     }
 
     fn remove(&mut self, thread: ThreadId) {
@@ -180,12 +207,10 @@ impl Linux24 {
         task.is_ready = false;
         let (cpu, place) = (task.last_cpu, task.place);
         self.ready.set(thread.index(), u128::NEVER);
-        if let Some(cpu) = cpu {
-            let list = &mut self.ready_by_cpu[cpu.index()];
-            list.swap_remove(place);
-            if let Some(moved) = list.get(place) {
-                self.tasks[moved.index()].place = place;
-            }
+        let list = &mut self.ready_by_cpu[cpu.map_or(self.locals.len(), CpuId::index)];
+        list.swap_remove(place);
+        if let Some(moved) = list.get(place) {
+            self.tasks[moved.index()].place = place;
         }
     }
 
@@ -233,7 +258,8 @@ impl Linux24 {
         Some(best)
     }
 
-    /// Begins an epoch: halves and refills the counters of all threads.
+    /// Begins an epoch: halves and refills the counters of all threads. Those that neither are ready
+    /// nor have a CPU follow when they become ready.
     fn begin_epoch(&mut self, now: Instant) {
         let seen = self.noticed(now);
         for (cpu, local) in self.cpus.iter().zip(&mut self.locals) {
@@ -242,15 +268,23 @@ impl Linux24 {
             task.counter = cpu.state.counter(seen).unwrap_or(task.counter);
             local.ran_out |= local.is_running && spent <= seen;
         }
-        for task in &mut self.tasks {
-            task.counter = Span::from_nanos(task.counter.as_nanos() / 2).floor_to(self.unit) + task.allocation;
-        }
-        let tasks = &self.tasks;
-        self.ready.set_all(|slot, key| if key == u128::NEVER { key } else { Self::key(&tasks[slot]) });
+        self.epochs += 1;
+        let (tasks, epochs, unit) = (&mut self.tasks, self.epochs, self.unit);
+        let ready = self.ready_by_cpu.iter().map(Vec::len).sum();
+        self.ready.set_some(
+            ready,
+            self.ready_by_cpu.iter().flatten().map(|thread| {
+                let task = &mut tasks[thread.index()];
+                task.refill(epochs, unit);
+                (thread.index(), Self::key(task))
+            }),
+        );
         for (number, local) in self.locals.iter().enumerate() {
             if let (Some(thread), CpuState::Thread { charged_from, .. }) = (local.current, self.cpus[number].state) {
+                let task = &mut self.tasks[thread.index()];
+                task.refill(epochs, unit);
                 let charged_from = seen.max(charged_from);
-                let spent = charged_from + self.tasks[thread.index()].counter;
+                let spent = charged_from + task.counter;
                 self.cpus.set_state(number, CpuState::Thread { charged_from, spent });
             }
         }
@@ -316,7 +350,7 @@ impl Scheduler for Linux24 {
             ReadyReason::New if now > Instant::ZERO => {
                 let task = &mut self.tasks[thread.index()];
                 // Earlier epochs have given it nothing.
-                task.counter = task.allocation;
+                (task.counter, task.epochs) = (task.allocation, self.epochs);
                 self.woken(&[thread], now, marks);
             }
             ReadyReason::New => {
@@ -417,7 +451,9 @@ impl Scheduler for Linux24 {
     }
 
     fn set_nice(&mut self, thread: ThreadId, nice: i8, _: Instant, _: &mut Marks) {
-        self.tasks[thread.index()].allocation = share(self.allocation, nice).floor_to(self.unit).max(self.least);
+        let task = &mut self.tasks[thread.index()];
+        task.refill(self.epochs, self.unit);
+        task.allocation = share(self.allocation, nice).floor_to(self.unit).max(self.least);
     }
 
     fn waiting(&self) -> usize {

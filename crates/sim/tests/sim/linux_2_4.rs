@@ -1,9 +1,9 @@
 //! Linux 2.4, calculated by hand: CS is 6 us, a tick 10 us, an allocation 200 us, the penalty 150,
 //! bonus and threshold 10.
 
-use policy::Span;
 use policy::wakeup::Scheme;
-use rowlock_sim::{Error, run};
+use policy::{Instant, Span};
+use rowlock_sim::{Error, Limit, run, run_until};
 use scenario::{Accounting, Attributes, Job, Linux24, Machine, MachineKeys, Scheduler};
 
 use crate::timeline::{assert_timeline, barrier, cpu, setting, timeline};
@@ -152,9 +152,14 @@ fn a_bound_thread_that_is_starved_by_the_epochs_of_another_cpu_is_an_error() {
     // last ran there. A thread of nice 10 has at most 200.
     let attributes = Attributes { nice: 10, cpus: "1".parse().ok(), ..Attributes::default() };
     let bound = Job { attributes, ..cpu("bound", Some(us(1_000))) };
-    let error = run(&machine(2), &setting(vec![cpu("a", None), cpu("b", None), bound]), 1).unwrap_err();
+    let setting = setting(vec![cpu("a", None), cpu("b", None), bound]);
+    let error = run(&machine(2), &setting, 1).unwrap_err();
     assert!(matches!(&error, Error::NoHeadway { job, .. } if job == "bound"), "{error}");
     assert!(error.to_string().contains("an epoch begins for all"), "{error}");
+    // A run with a limit reaches it: the thread is starved for so long.
+    let limit = Limit { at: Instant::MAX, events: 3_000_000 };
+    let (outcome, _) = run_until(&machine(2), &setting, 1, limit).unwrap();
+    assert_eq!((outcome.machine.events, outcome.jobs[2].completion_ns), (Some(limit.events), None));
 }
 
 #[test]

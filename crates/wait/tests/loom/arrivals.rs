@@ -112,6 +112,36 @@ fn threads_that_arrive_twice_meet_in_turns() {
     });
 }
 
+/// The last of three additional arrivals may advance the generation before the last of the parties
+/// does. Then it releases the party that waits, which must see what the others did nevertheless.
+#[test]
+fn a_party_that_additional_arrivals_release_sees_what_happened_before_those_of_its_round() {
+    model(2, || {
+        let barrier = Arc::new(Barrier::with(3, Waiting::by(BLOCK)).with_fan_in(2));
+        let written = Arc::new(AtomicU64::new(0));
+        let writing = {
+            let (barrier, written) = (barrier.clone(), written.clone());
+            loom::thread::spawn(move || {
+                written.store(1, Relaxed);
+                let mut party = barrier.anonymous();
+                let _ = [party.arrive(), party.arrive()];
+            })
+        };
+        let additional = {
+            let barrier = barrier.clone();
+            loom::thread::spawn(move || {
+                let mut party = barrier.anonymous();
+                [party.arrive(), party.arrive(), party.arrive()][0].number()
+            })
+        };
+        barrier.wait();
+        let seen = written.load(Relaxed);
+        writing.join().unwrap();
+        // If these arrivals are all additional, those of the other threads make the first round.
+        assert!(additional.join().unwrap() < 3 || seen == 1);
+    });
+}
+
 #[test]
 fn a_team_continues_without_a_party_that_has_left() {
     model(2, || {
