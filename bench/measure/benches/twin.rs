@@ -128,10 +128,12 @@ fn range(values: impl Iterator<Item = f64> + Clone) -> RangeInclusive<f64> {
 
 /// A judgement by the difference from the prediction, and by the range of simulated outcomes.
 fn verdict(is_near: bool, is_in_range: bool) -> &'static str {
-    match () {
-        () if is_near => "near",
-        () if is_in_range => "in the range",
-        () => "**beyond**",
+    if is_near {
+        "near"
+    } else if is_in_range {
+        "in the range"
+    } else {
+        "**beyond**"
     }
 }
 
