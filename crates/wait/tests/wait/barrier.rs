@@ -164,7 +164,7 @@ fn statistics_add_up_for_every_rule() {
         let (rounds, parties) = (rounds(entry.example), 3_u32);
         let barrier = Barrier::with(parties, by(entry.example));
         meet(&barrier, rounds);
-        let Statistics { waits, spins, successful_spins, spin_time, yields, blocks, .. } = barrier.statistics();
+        let Statistics { waits, spins, successful_spins, spin_time, yields, blocks, moves, .. } = barrier.statistics();
         let waited = waits - rounds;
         assert_eq!(waits, rounds * u64::from(parties), "{}", entry.form);
         match entry.example {
@@ -192,8 +192,9 @@ fn statistics_add_up_for_every_rule() {
             // Whether the other rules spin depends on the situation.
             _ => {
                 assert!(successful_spins <= spins && spins <= waited);
-                // A thread that neither spun nor yielded has blocked.
-                assert!(spins + yields + blocks >= waited);
+                // A check is not counted, and a wait may end during it.
+                let checks = entry.example.waiter(COSTS).inputs().running;
+                assert!(checks || spins + yields + blocks + moves >= waited, "{}", entry.form);
             }
         }
     }
