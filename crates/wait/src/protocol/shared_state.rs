@@ -281,21 +281,24 @@ impl Awaited for RoundEnd<'_, '_> {
         missing
     }
 
-    /// Checks the next missing parties after the waiting one, so that others check other ones.
+    /// Checks the next missing parties after the waiting one, so that others check other ones. If
+    /// all have arrived, they are released by the last one, which may call a completion before.
     fn running(&mut self) -> Running {
         let Some(number) = self.number else { return Running::Unknown };
         let (first, _) = self.shared.slots.split_at(self.shared.parties() as usize);
         let (earlier, later) = first.split_at(number as usize + 1);
-        let missing = later.iter().chain(earlier).filter(|slot| slot.0.last_arrival.missing_from(self.round).is_some());
-        let mut running = Running::All;
-        for slot in missing.take(MOST_CHECKED) {
+        let is_awaited =
+            |arrival: &LastArrival| arrival.missing_from(self.round).is_some() || arrival.is_leader_of(self.round);
+        let awaited = later.iter().chain(earlier).filter(|slot| is_awaited(&slot.0.last_arrival));
+        let mut running = None;
+        for slot in awaited.take(MOST_CHECKED) {
             match sync::is_running(slot.0.clock.load(Relaxed)) {
-                Some(true) => {}
+                Some(true) => running = running.or(Some(Running::All)),
                 Some(false) => return Running::NotAll,
-                None => running = Running::Unknown,
+                None => running = Some(Running::Unknown),
             }
         }
-        running
+        running.unwrap_or(Running::Unknown)
     }
 }
 
