@@ -128,7 +128,7 @@ impl<'a, T> Engine<'a, T> {
             activity: Activity::default(),
             ending,
             open: AtomicUsize::new(open),
-            may_yield: waiting == Waiting::ADAPTIVE,
+            may_yield: waiting.rule().is_adaptive(),
             beginning,
             call_logs: Mutex::new(Vec::new()),
         }

@@ -144,8 +144,8 @@ const PERIOD: Duration = Duration::from_millis(50);
 
 fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Error> {
     let Built { engine, threads, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
-    // By the adaptive rule, a thread has yielded before it sleeps and need not spin then.
-    let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(WaitingRule::AlwaysBlock) } else { waiting };
+    // By an adaptive rule, a thread has yielded before it sleeps and need not spin then.
+    let sleeping = if waiting.rule().is_adaptive() { Waiting::by(WaitingRule::AlwaysBlock) } else { waiting };
     let (table, alive) = (ThreadTable::default(), AtomicUsize::new(0));
     let running = RunThreads { engine: &engine, registry: &registry, table: &table, rule, sleeping, alive };
     let mut watcher = rule.controller().map(|controller| Watcher::new(controller, &registry));

@@ -1,6 +1,6 @@
 //! How long a thread that finds no buffer yields before it sleeps.
 //!
-//! Source: our own, modelled on the adaptive rule of `policy::waiting`. That rule yields only if a
+//! Source: our own, modelled on the rule `adaptive-1` of `policy::waiting`. That rule yields only if a
 //! whole team waits. At a queue, the thread that will bring the buffer belongs to the same run, and
 //! with more threads than CPUs it may wait for this very CPU. Yielding costs one switch. Sleeping
 //! and waking cost several times as much, and tens of times on virtual machines.

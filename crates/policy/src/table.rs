@@ -78,14 +78,14 @@ pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
     named(
         "adaptive",
         WaitingRule::Adaptive,
-        "spin unless a missing thread was last on this CPU, then yield while only siblings use the CPU, else block",
+        "spin while the missing threads run, yield while only siblings use the CPU, else block",
         "our own, on two-phase waiting",
     ),
     named(
-        "adaptive-2",
-        WaitingRule::Adaptive2,
-        "the team measures its rounds, and spins while the missing threads run, blocks, yields or colocates; under test",
-        "our own, on two-phase waiting",
+        "adaptive-1",
+        WaitingRule::Adaptive1,
+        "spin unless a missing thread was last on this CPU, then yield while only siblings use the CPU, else block",
+        "our own, the former `adaptive`",
     ),
     named("always-block", WaitingRule::AlwaysBlock, "block immediately", "Tsafrir and Feitelson, section 5.2"),
     named(

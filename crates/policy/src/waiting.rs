@@ -48,7 +48,7 @@
 //! the rest to `two_phase.rs`.
 
 mod adaptive;
-mod adaptive_2;
+mod adaptive_1;
 mod colocate;
 mod grain;
 mod grain_aware;
@@ -62,7 +62,7 @@ mod two_phase;
 mod variable_competitive;
 
 use self::adaptive::Adaptive;
-use self::adaptive_2::Adaptive2;
+use self::adaptive_1::Adaptive1;
 use self::colocate::Colocate;
 use self::grain_aware::GrainAware;
 use self::load_aware::LoadAware;
@@ -91,7 +91,7 @@ enum RuleState {
     Colocate(Colocate),
     TwoPhase(TwoPhase),
     Adaptive(Adaptive),
-    Adaptive2(Adaptive2),
+    Adaptive1(Adaptive1),
     LoadAware(LoadAware, TwoPhase),
     GrainAware(GrainAware, TwoPhase),
     /// With CS.
@@ -105,8 +105,8 @@ impl Waiter {
     pub const fn inputs(&self) -> Inputs {
         let nothing = Inputs { missing: false, running: false, load: false, draw: false };
         match self.state {
-            RuleState::Adaptive(_) => Inputs { missing: true, ..nothing },
-            RuleState::Adaptive2(_) => Inputs { missing: true, running: true, ..nothing },
+            RuleState::Adaptive(_) => Inputs { missing: true, running: true, ..nothing },
+            RuleState::Adaptive1(_) => Inputs { missing: true, ..nothing },
             RuleState::OwnerRunning(_) => Inputs { running: true, ..nothing },
             RuleState::LoadAware(..) => Inputs { load: true, ..nothing },
             RuleState::Randomized(..) => Inputs { draw: true, ..nothing },
@@ -143,8 +143,8 @@ impl Waiter {
             RuleState::Randomized(cs, spin) => spin.step_with(seen, || randomized::bound(*cs, team.draw)),
             RuleState::VariableCompetitive(rule, spin) => spin.step_with(seen, || rule.arrive(team.now, *state)),
             RuleState::OwnerRunning(rule) => rule.step(seen),
-            RuleState::Adaptive(adaptive) => adaptive.step(team, state, seen),
-            RuleState::Adaptive2(rule) => rule.step(team, state, seen),
+            RuleState::Adaptive(rule) => rule.step(team, state, seen),
+            RuleState::Adaptive1(rule) => rule.step(team, state, seen),
         }
     }
 
@@ -154,8 +154,8 @@ impl Waiter {
     #[inline]
     pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         match &mut self.state {
-            RuleState::Adaptive(adaptive) => adaptive.over(now, state, seen),
-            RuleState::Adaptive2(rule) => rule.over(now),
+            RuleState::Adaptive(rule) => rule.over(now, state, seen),
+            RuleState::Adaptive1(rule) => rule.over(now, state, seen),
             RuleState::GrainAware(rule, _) => rule.over(now),
             RuleState::VariableCompetitive(rule, spin) => rule.over(now, spin.spun(), state, seen),
             RuleState::AlwaysSpin
@@ -180,7 +180,8 @@ impl Waiter {
     /// team too much, so that the team changed its way of waiting.
     pub const fn overload_marks(&self) -> u32 {
         match self.state {
-            RuleState::Adaptive(adaptive) => adaptive.overload_marks(),
+            RuleState::Adaptive(rule) => rule.backoffs(),
+            RuleState::Adaptive1(rule) => rule.overload_marks(),
             _ => 0,
         }
     }

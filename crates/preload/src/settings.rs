@@ -95,16 +95,13 @@ impl Settings {
 
 /// The rule for semaphores and condition variables, given the rule for barriers.
 ///
-/// As with a lock, the next thread is unknown, so the adaptive rule would treat them as locks,
+/// As with a lock, the next thread is unknown, so an adaptive rule would treat them as locks,
 /// whose owners release them soon. But these waits mostly last until another thread has done some
 /// work. If that thread is blocked, this takes at least as long as a wake; a shorter spin only
 /// succeeds if it never blocks. So the spin budget is that of barriers, and the spin-success
 /// predictor skips spins that would fail.
 fn signalled(rule: WaitingRule) -> WaitingRule {
-    match rule {
-        WaitingRule::Adaptive => WaitingRule::TwoPhase(BOUND),
-        rule => rule,
-    }
+    if rule.is_adaptive() { WaitingRule::TwoPhase(BOUND) } else { rule }
 }
 
 /// Claims a slot of the statistics region, or uses private statistics that are never read.

@@ -60,7 +60,7 @@ impl Site {
         // Concurrent updates may be lost, which only affects a few predictions.
         let mut predictor = self.predictor();
         let is_worthwhile = match wait.settings.waiting.rule() {
-            WaitingRule::Adaptive => predictor.decide_spin(),
+            rule if rule.is_adaptive() => predictor.decide_spin(),
             WaitingRule::AlwaysBlock => false,
             _ => true,
         } && !has_real_time_policy();

@@ -106,7 +106,12 @@ impl Steps {
             draw: (now.as_nanos() as u32).wrapping_mul(0x9e37_79b9),
             turn,
         };
-        let decision = with(state, |state| self.waiter.step(&team, state, seen));
+        let mut decision = with(state, |state| self.waiter.step(&team, state, seen));
+        if decision == Decision::CheckRunning {
+            // In a crowd the one that can go on may well wait for this CPU.
+            let running = if ranks.are_oversubscribed() { Running::NotAll } else { Running::Unknown };
+            decision = with(state, |state| self.waiter.step(&team, state, Observation::Checked(running)));
+        }
         self.left = now;
         self.activity = match decision {
             Decision::Spin(limit) => {
@@ -127,9 +132,7 @@ impl Steps {
                 Activity::Executed(Observation::Woken)
             }
             Decision::Move(_) => Activity::Executed(Observation::Moved),
-            Decision::CheckRunning if ranks.are_oversubscribed() => {
-                Activity::Executed(Observation::Checked(Running::NotAll))
-            }
+            // No rule checks twice in a row.
             Decision::CheckRunning => Activity::Executed(Observation::Checked(Running::Unknown)),
         };
     }

@@ -75,11 +75,12 @@ impl Waiting {
     }
 
     /// A waiter for one wait at an object with unknown participants, if there is no time for
-    /// measurements. Until then the adaptive rule uses typical costs: the magnitude suffices.
+    /// measurements. Until then an adaptive rule uses typical costs: the magnitude suffices.
     pub(crate) fn waiter_without_measuring(&self) -> Waiter {
-        match (self.rule, self.costs) {
-            (WaitingRule::Adaptive, None) => self.rule.waiter(machine::known_costs()),
-            _ => self.waiter(),
+        if self.rule.is_adaptive() && self.costs.is_none() {
+            self.rule.waiter(machine::known_costs())
+        } else {
+            self.waiter()
         }
     }
 

@@ -1,69 +1,103 @@
-//! The adaptive rule: spin if that can help, yield if no other program takes advantage of it, else
-//! block.
+//! The adaptive rule: spin while the awaited threads run, yield while only siblings use the CPU,
+//! else block.
 //!
 //! Source: our own. Two-phase waiting and its bound of slightly more than two context switches are
 //! from Tsafrir and Feitelson (sections 4.1 and 4.2), and so is the idea of telling fine grains
-//! from coarse ones by a clock (section 6).
+//! from coarse ones by a clock (section 6). Spinning only while the awaited thread runs is from
+//! Karlin, Li, Manasse and Owicki ("Empirical studies of competitive spinning for a shared-memory
+//! multiprocessor", 1991).
 //!
 //! # What a thread decides alone
 //!
-//! * **Occupancy.** While a missing sibling was last seen on the waiter's own CPU, spinning would
-//!   keep that sibling from running. Then the waiter does not spin.
-//! * **Bound.** It spins for 2.4 times CS, where CS is the cost of waking a blocked sibling.
-//! * **Timed yield.** Then it yields, and the duration tells which other threads need this CPU. As
-//!   short as a lone yield: none, and the waiter spins again for a while. Longer: a sibling, or
-//!   another brief thread. A good part of a tick: another program that used the CPU it was offered.
-//! * **Grain.** A thread that computes for longer than CS between its waits is coarse. If there are
-//!   more threads than CPUs, coarse threads do not yield: a sibling that is off its CPU gets one
-//!   sooner from a waiter that blocks.
-//! * **Limit.** No thread spins and yields for more than 10 ms in one wait.
+//! A spin is at most 2.4 times CS long, where CS is the cost of waking a blocked sibling. Then the
+//! thread checks whether the missing siblings run, and spins again if all do. Otherwise it depends
+//! on the grain: how long the thread computes between its waits.
+//!
+//! * **Eager**: up to CS. The thread yields, and the duration tells which other threads need this
+//!   CPU. As short as a lone yield: none, and the thread spins again for a while. Longer: a
+//!   sibling, or another brief thread, and it yields again. A good part of a tick: another program
+//!   that used the CPU it was offered. The thread yields before it spins if a missing sibling was
+//!   last seen on its own CPU, or if there are more than two threads for each CPU and no tick was
+//!   lost recently.
+//! * **Careful**: longer than CS. The thread blocks, since a sibling that is off its CPU gets one
+//!   sooner from a thread that sleeps. It checks before it spins if a missing sibling was last
+//!   seen on its own CPU, or if recent spins have failed.
+//!
+//! While the grain is unknown, a thread is careful if there are more threads than CPUs. If it is
+//! unknown whether the siblings run, as between processes, an eager thread yields, and a careful
+//! one does if there are enough CPUs for all threads. No thread spins and yields for more than 10
+//! ms in one wait.
 //!
 //! # What the team decides together
 //!
-//! Losing a tick to another program twice within few yields sets an *overload mark*: on this
-//! machine yielding does not pay. For 50 ms, after the next mark for 100 ms, and so on up to 1.6 s,
-//! the team then waits in another way (see the module `overload_response`):
+//! Losing a tick to another program twice within few yields begins a [*backoff*](backoff): on this
+//! machine yielding does not pay. From their next wait on, all members wait in another way, for 16
+//! times as long as the yield took:
 //!
-//! * **Carefully**: by occupancy and bound alone, without yields. A thread whose spins all fail
-//!   leaves most of them out. With more than two threads for each CPU every thread blocks
-//!   immediately.
-//! * **Colocated**: a fine-grained team of at least two threads for each CPU moves to one CPU, away
-//!   from the marked one, and continues to yield there: a round of one thread is cheaper there than
-//!   waking a thread elsewhere. The team loses its share of the other CPUs to other programs,
-//!   but no member waits behind a foreign timeslice.
-//! * **Colocated and blocking**, if the colocated team was marked as well: waking a sibling on the
-//!   own CPU costs one switch, and no yield helps another program.
+//! * **Carefully.**
+//! * **Colocated**: a fine-grained team of at least two threads for each CPU moves to one CPU,
+//!   away from the one that was lost, and continues to yield there: a round of one thread is
+//!   cheaper there than waking a thread elsewhere. The team loses its share of the other CPUs to
+//!   other programs, but no member waits behind a foreign timeslice. If ticks are lost there as
+//!   well, it tries another CPU.
+//! * **Colocated and blocking**, if that does not help either: waking a sibling on the own CPU
+//!   costs one switch, and no yield helps another program.
 //!
 //! Threads are moved, not bound: a thread that the scheduler takes elsewhere comes back at most
 //! once a tick. So a team that turns to long computations without waiting is spread over the
 //! machine as usual. The host moves a thread by an affinity of one CPU for an instant, the
 //! simulated eevdf by its queues. Kernels with one queue cannot, and the rule does without.
 //!
-//! # Locks
+//! # Bounds
 //!
-//! If it is unknown which threads will come, as at a lock, the thread spins for a quarter of CS and
-//! then blocks. A lock is mostly released within a fraction of the cost of a wakeup, or else its
-//! owner has lost its CPU and releases it after milliseconds. So a short spin succeeds nearly as
-//! often as a long one. If more threads than CPUs compete for a lock, each one that spins longer
-//! delays the owner. Karlin, Li, Manasse and Owicki found the same for locks in real programs
-//! ("Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991).
+//! * **A spin that does not pay** costs a careful thread 2.4 CS and a check, unless its siblings
+//!   run at every check. Then it goes on, for 10 ms at most. If a world checks only some of many
+//!   siblings, one of the others may be off its CPU meanwhile.
+//! * **Lost ticks**: once a thread has begun a backoff, it loses at most one tick to each 16 ticks
+//!   of backoff, and while losses are recent, each further one begins the next backoff. Losses
+//!   that are rarer than one in 64 yields of a thread begin none.
+//!
+//! # Locks, and single events
+//!
+//! It is unknown which threads will come. The thread spins for a quarter of CS, and goes on up to
+//! CS in total while the owner runs. Then it blocks. So a wait costs at most CS and three checks
+//! more than blocking at once. If it is unknown whether the owner runs, the thread blocks after
+//! the first quarter: a lock is mostly released within a fraction of the cost of a wakeup, or else
+//! its owner has lost its CPU.
 
-mod overload_response;
+mod backoff;
 
-use self::overload_response::{OverloadResponse, TeamMode};
+use self::backoff::{Backoff, Response};
 use super::grain::Grain;
 use super::spin_predictor::SpinPredictor;
-use super::step::{Costs, Decision, Observation, Team, TeamState};
+use super::step::{Costs, Decision, Observation, Running, Team, TeamState};
 use crate::units::{CpuId, Instant, Span};
 
 /// The bound as a multiple of CS, in thousandths.
 const BOUND: u64 = 2_400;
-/// The same at a lock.
-const BOUND_AT_A_LOCK: u64 = 250;
-/// Losing two ticks within this many yields sets an overload mark.
+/// The first spin at a lock, and each further one.
+const SPIN_AT_A_LOCK: u64 = 250;
+/// The first spin after a lone yield, in thousandths of the bound; each further one is twice as
+/// long.
+const SPIN_AFTER_YIELD: u64 = 63;
+/// Losing two ticks within this many yields begins a backoff.
 const FEW_YIELDS: u32 = 64;
+/// A thread does not check more often than this, even if a wakeup costs nothing.
+const SHORTEST_SPIN: Span = Span::from_micros(1);
 /// How long one wait may take before it blocks.
 const LONGEST_WAIT: Span = Span::from_millis(10);
+
+/// How a thread waits for its team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Eager,
+    Careful,
+    /// On this CPU.
+    Colocated {
+        cpu: CpuId,
+        yields: bool,
+    },
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adaptive {
@@ -71,22 +105,24 @@ pub(super) struct Adaptive {
     bound: Span,
     // The present wait.
     began: Instant,
-    mode: TeamMode,
-    /// How long to spin between two yields.
-    chunk: Span,
+    mode: Mode,
+    /// At a barrier, how long to spin after the next lone yield; at a lock, how long it has spun.
+    spin: Span,
+    /// Whether its first spin is not yet recorded.
+    records_spin: bool,
     // Kept from wait to wait.
-    /// Its CPU when it last checked, and another one on which a sibling was.
+    /// Its CPU at its last step, and another one on which a sibling was.
     here: CpuId,
     elsewhere: Option<CpuId>,
-    /// Whether colocation could pay for its team, apart from its grain.
+    /// Whether colocation could pay for its team.
     can_colocate: bool,
     /// The yields since the last one that let another program run.
     yields: u32,
-    overload_marks: u32,
+    backoffs: u32,
     /// When it last moved.
     moved: Instant,
     grain: Grain,
-    /// Records its spins in careful mode.
+    /// Records the first spins of careful waits.
     predictor: SpinPredictor,
 }
 
@@ -96,65 +132,58 @@ impl Adaptive {
             costs: costs.with_tick(),
             bound: costs.cs.scaled(BOUND),
             began: Instant::ZERO,
-            mode: TeamMode::Independent,
-            chunk: Span::ZERO,
+            mode: Mode::Eager,
+            spin: Span::ZERO,
+            records_spin: false,
             here: CpuId(0),
             elsewhere: None,
             can_colocate: false,
             yields: FEW_YIELDS,
-            overload_marks: 0,
+            backoffs: 0,
             moved: Instant::ZERO,
             grain: Grain::UNKNOWN,
             predictor: SpinPredictor::NEW,
         }
     }
 
-    pub(super) const fn overload_marks(&self) -> u32 {
-        self.overload_marks
+    pub(super) const fn backoffs(&self) -> u32 {
+        self.backoffs
     }
 
     pub(super) fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         if team.threads == 0 {
-            let bound = self.costs.cs.scaled(BOUND_AT_A_LOCK);
-            let spins = seen == Observation::Arrived && !bound.is_zero();
-            return if spins { Decision::Spin(bound) } else { Decision::Block };
+            return self.step_at_a_lock(seen);
         }
+        self.here = team.own_cpu;
+        let is_out_of_time = team.now.since(self.began) >= LONGEST_WAIT;
         match seen {
             Observation::Arrived => {
-                self.begin_wait(team, state);
-                self.first_decision(team)
+                self.begin_wait(team, *state);
+                self.move_to_team(team).unwrap_or_else(|| self.decide_here(team, *state))
             }
-            Observation::Moved => self.decide_here(team),
-            Observation::Spun(_) if self.mode == TeamMode::Careful => {
-                self.predictor.record_failure();
-                Decision::Block
+            Observation::Moved => {
+                self.moved = team.now;
+                self.decide_here(team, *state)
             }
-            Observation::Spun(_) if self.is_out_of_time(team) => Decision::Block,
-            Observation::Spun(_) => Decision::Yield,
-            Observation::Yielded(_) if self.has_strayed(team) && !self.is_out_of_time(team) => {
-                self.first_decision(team)
+            Observation::Woken => Decision::Block,
+            Observation::Spun(_) => {
+                self.record_spin(false);
+                if is_out_of_time { Decision::Block } else { Decision::CheckRunning }
             }
-            Observation::Yielded(took) => {
-                self.here = team.own_cpu;
-                if self.record_yield(took, team.now, state) || self.is_out_of_time(team) {
-                    Decision::Block
-                } else if self.costs.is_lone_yield(took) {
-                    let chunk = self.chunk;
-                    self.chunk = chunk.scaled(2_000).min(self.bound);
-                    Decision::Spin(chunk)
-                } else {
-                    Decision::Yield
-                }
-            }
-            // It asks for no check.
-            Observation::Woken | Observation::Checked(_) => Decision::Block,
+            Observation::Yielded(took) if self.record_yield(took, team.now, state) => Decision::Block,
+            _ if is_out_of_time => Decision::Block,
+            Observation::Yielded(took) => self.move_to_team(team).unwrap_or_else(|| self.decide_after_yield(took)),
+            Observation::Checked(Running::All) => Decision::Spin(self.bound.max(SHORTEST_SPIN)),
+            Observation::Checked(Running::Unknown) if self.has_cpus(team, *state) => Decision::Yield,
+            Observation::Checked(_) if self.mode == Mode::Careful => Decision::Block,
+            Observation::Checked(_) => Decision::Yield,
         }
     }
 
     pub(super) fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         self.grain.end_wait(now);
         match seen {
-            Observation::Spun(_) => self.predictor.record_success(),
+            Observation::Spun(_) => self.record_spin(true),
             Observation::Yielded(took) => {
                 self.record_yield(took, now, state);
             }
@@ -162,91 +191,112 @@ impl Adaptive {
         }
     }
 
+    fn step_at_a_lock(&mut self, seen: Observation) -> Decision {
+        let spin = self.costs.cs.scaled(SPIN_AT_A_LOCK);
+        match seen {
+            Observation::Arrived if !spin.is_zero() => {
+                self.spin = Span::ZERO;
+                Decision::Spin(spin)
+            }
+            Observation::Spun(spun) => {
+                self.spin += spun;
+                if self.spin < self.costs.cs { Decision::CheckRunning } else { Decision::Block }
+            }
+            Observation::Checked(Running::All) => Decision::Spin(spin),
+            _ => Decision::Block,
+        }
+    }
+
     /// Notes the CPUs of the team, and how it waits now.
-    fn begin_wait(&mut self, team: &Team<'_>, state: &mut TeamState) {
+    fn begin_wait(&mut self, team: &Team<'_>, state: TeamState) {
         self.began = team.now;
-        self.chunk = self.bound.scaled(63);
+        self.spin = self.bound.scaled(SPIN_AFTER_YIELD);
+        self.records_spin = false;
         self.grain.begin_wait(team.now);
-        self.here = team.own_cpu;
         let others = team.missing.iter().filter_map(|missing| missing.last_seen);
         self.elsewhere = others.chain(self.elsewhere).find(|&cpu| cpu != team.own_cpu);
-        self.can_colocate = team.movable && team.cpus > 1 && team.threads >= 2 * team.cpus;
-
-        let response = OverloadResponse::from(*state);
-        self.mode = match response.mode(team.now) {
-            TeamMode::Colocated { .. } if self.is_coarse() => {
-                *state = response.without_colocation().into();
-                TeamMode::Careful
-            }
-            TeamMode::Independent if self.is_coarse() && team.threads > team.cpus => TeamMode::Careful,
-            mode => mode,
+        let is_fine = self.grain.is_known() && self.grain.length() <= self.costs.cs;
+        self.can_colocate = is_fine && team.movable && team.cpus > 1 && team.threads >= 2 * team.cpus;
+        let is_eager = if self.grain.is_known() { is_fine } else { team.threads <= team.cpus };
+        self.mode = match Backoff::from(state).response(team.now) {
+            Some(Response::Colocate { cpu, yields }) if is_fine => Mode::Colocated { cpu, yields },
+            None if is_eager => Mode::Eager,
+            _ => Mode::Careful,
         };
     }
 
-    /// The first decision of a wait, or the next one after the thread has found itself away from
-    /// its colocated team.
-    fn first_decision(&mut self, team: &Team<'_>) -> Decision {
-        match self.mode {
-            TeamMode::Colocated { cpu, .. } if cpu != team.own_cpu && self.may_move(team.now) => {
-                self.moved = team.now;
-                Decision::Move(cpu)
-            }
-            _ => self.decide_here(team),
-        }
+    /// Moves to a colocated team, if it is elsewhere.
+    fn move_to_team(&mut self, team: &Team<'_>) -> Option<Decision> {
+        let Mode::Colocated { cpu, .. } = self.mode else { return None };
+        let moves = cpu != team.own_cpu && team.now.since(self.moved) > self.costs.tick;
+        moves.then_some(Decision::Move(cpu))
     }
 
     /// The first decision on this CPU.
-    fn decide_here(&mut self, team: &Team<'_>) -> Decision {
-        let missing_here = team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu));
+    fn decide_here(&mut self, team: &Team<'_>, state: TeamState) -> Decision {
+        let has_sibling_here = team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu));
+        let is_crowded = team.threads > 2 * team.cpus;
         match self.mode {
-            TeamMode::Independent if missing_here => Decision::Yield,
-            TeamMode::Independent => Decision::Spin(self.bound),
-            TeamMode::Careful if missing_here || team.threads > 2 * team.cpus => Decision::Block,
-            TeamMode::Careful if self.predictor.decide_spin() => Decision::Spin(self.bound),
-            TeamMode::Careful => Decision::Block,
-            TeamMode::Colocated { yields: true, .. } => Decision::Yield,
-            TeamMode::Colocated { yields: false, .. } => Decision::Block,
+            Mode::Eager if has_sibling_here => Decision::Yield,
+            Mode::Eager if is_crowded && !Backoff::from(state).is_recent(team.now) => Decision::Yield,
+            Mode::Eager => Decision::Spin(self.bound),
+            Mode::Careful if !has_sibling_here && self.predictor.decide_spin() => {
+                self.records_spin = true;
+                Decision::Spin(self.bound)
+            }
+            Mode::Careful => Decision::CheckRunning,
+            Mode::Colocated { yields: true, .. } => Decision::Yield,
+            Mode::Colocated { yields: false, .. } => Decision::Block,
         }
     }
 
-    fn is_out_of_time(&self, team: &Team<'_>) -> bool {
-        team.now.since(self.began) >= LONGEST_WAIT
+    /// The decision after a yield that took this long, and no tick.
+    fn decide_after_yield(&mut self, took: Span) -> Decision {
+        if !self.costs.is_lone_yield(took) {
+            return Decision::Yield;
+        }
+        let spin = self.spin;
+        self.spin = spin.scaled(2_000).min(self.bound);
+        Decision::Spin(spin)
     }
 
-    fn is_coarse(&self) -> bool {
-        self.grain.length() > self.costs.cs
+    /// Whether there are enough CPUs for all threads, and no other program has taken one of them
+    /// for long.
+    fn has_cpus(&self, team: &Team<'_>, state: TeamState) -> bool {
+        team.threads <= team.cpus && Backoff::from(state).response(team.now).is_none()
     }
 
-    /// Whether its team is colocated and yields on another CPU.
-    fn has_strayed(&self, team: &Team<'_>) -> bool {
-        matches!(self.mode, TeamMode::Colocated { cpu, yields: true } if cpu != team.own_cpu) && self.may_move(team.now)
-    }
-
-    fn may_move(&self, now: Instant) -> bool {
-        now.since(self.moved) > self.costs.tick
+    /// Records the first spin of a careful wait, once.
+    fn record_spin(&mut self, succeeded: bool) {
+        if std::mem::take(&mut self.records_spin) {
+            if succeeded {
+                self.predictor.record_success();
+            } else {
+                self.predictor.record_failure();
+            }
+        }
     }
 
     /// Records a yield. Returns whether the team should stop yielding because of it.
     fn record_yield(&mut self, took: Span, now: Instant, state: &mut TeamState) -> bool {
         self.yields = self.yields.saturating_add(1);
-        if !self.costs.is_lost_tick(took) {
+        if !self.costs.is_lost_tick(took) || took < self.bound {
             return false;
         }
         let few = std::mem::replace(&mut self.yields, 0) < FEW_YIELDS;
-        let response = OverloadResponse::from(*state);
-        let overload = match response.mode(now) {
-            // A team with marks needs only one lost tick.
-            TeamMode::Independent => few || response.has_marks(),
-            TeamMode::Colocated { cpu, yields: true } => few && cpu == self.here,
-            // Another member has set a mark meanwhile.
-            TeamMode::Careful | TeamMode::Colocated { yields: false, .. } => return true,
+        let backoff = Backoff::from(*state);
+        let is_overload = match backoff.response(now) {
+            None => few || backoff.is_recent(now),
+            Some(Response::Colocate { cpu, yields: true }) => few && cpu == self.here,
+            // Another member has begun it meanwhile.
+            Some(_) => return true,
         };
-        if overload {
-            self.overload_marks = self.overload_marks.wrapping_add(1);
-            let colocates = self.can_colocate && !self.is_coarse();
-            *state = response.after_overload(now, self.here, self.elsewhere, colocates).into();
+        if is_overload {
+            self.backoffs = self.backoffs.wrapping_add(1);
+            let elsewhere = self.elsewhere;
+            *state = backoff.after_loss(now, took, self.here, elsewhere, self.can_colocate).into();
         }
-        overload
+        is_overload
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::step::Costs;
 use super::{
-    Adaptive, Adaptive2, Colocate, GrainAware, LoadAware, OwnerRunning, RuleState, TwoPhase, VariableCompetitive,
+    Adaptive, Adaptive1, Colocate, GrainAware, LoadAware, OwnerRunning, RuleState, TwoPhase, VariableCompetitive,
     Waiter,
 };
 use crate::table::WAITING;
@@ -27,12 +27,13 @@ pub enum WaitingRule {
     Colocate,
     /// Two-phase: spin up to a bound, then block.
     TwoPhase(Bound),
-    /// Spin if that can help, yield if no other program takes advantage of it, else block; see the
-    /// module `adaptive`.
+    /// Spin while the awaited threads run, yield while only siblings use the CPU, else block; see
+    /// the module `adaptive`.
     #[default]
     Adaptive,
-    /// Measure which way of waiting is the fastest; see the module `adaptive_2`.
-    Adaptive2,
+    /// The rule before [`Adaptive`](WaitingRule::Adaptive), for comparison. It does not check
+    /// whether the awaited threads run; see the module `adaptive_1`.
+    Adaptive1,
     /// Spin for 2CS+ while there are fewer than K threads for each CPU, else block.
     LoadAware {
         /// K in thousandths, so that rules compare exactly.
@@ -55,6 +56,11 @@ impl WaitingRule {
         !matches!(self, AlwaysBlock | AlwaysSpin | AlwaysYield | TwoPhase(Bound::Fixed(_)))
     }
 
+    /// Whether it is the adaptive rule or a former one.
+    pub const fn is_adaptive(self) -> bool {
+        matches!(self, WaitingRule::Adaptive | WaitingRule::Adaptive1)
+    }
+
     /// The rule on a machine with these costs, for one waiting thread.
     pub const fn waiter(self, costs: Costs) -> Waiter {
         // The rule chooses the bound for each wait.
@@ -66,7 +72,7 @@ impl WaitingRule {
             WaitingRule::Colocate => RuleState::Colocate(Colocate::new(costs)),
             WaitingRule::TwoPhase(bound) => RuleState::TwoPhase(TwoPhase::new(bound.on(costs))),
             WaitingRule::Adaptive => RuleState::Adaptive(Adaptive::new(costs)),
-            WaitingRule::Adaptive2 => RuleState::Adaptive2(Adaptive2::new(costs)),
+            WaitingRule::Adaptive1 => RuleState::Adaptive1(Adaptive1::new(costs)),
             WaitingRule::LoadAware { thousandths } => RuleState::LoadAware(LoadAware::new(thousandths, costs), spin),
             WaitingRule::GrainAware => RuleState::GrainAware(GrainAware::new(costs), spin),
             WaitingRule::Randomized => RuleState::Randomized(costs.cs, spin),

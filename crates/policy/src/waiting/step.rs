@@ -121,7 +121,7 @@ impl Turn {
 /// atomic. Zero at the start.
 ///
 /// A world reads it before a step and publishes what the step made of it. If two members do so at
-/// the same time, one of the changes may be lost. A lost overload mark returns with the next slow
+/// the same time, one of the changes may be lost. A lost overload mark returns with a later slow
 /// yield.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]

@@ -368,19 +368,31 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// Whether the threads run for which a thread waits.
+    /// Whether the threads run for which a thread waits. Nothing is known about those on other
+    /// cells.
     pub(crate) fn running(&mut self, thread: ThreadId) -> Running {
         self.list_missing(thread);
-        let job = &self.jobs[self.threads[thread.index()].job()];
-        let is_running = |thread: &Thread| matches!(thread.place, Place::Running(_) | Place::SwitchingIn(_));
-        let are_running = match (job.is_team(), job.lock.owner()) {
-            (true, _) => {
-                job.missing.iter().all(|missing| is_running(&self.threads[job.threads.start + missing.thread.index()]))
+        let (job, number) = self.job_and_number(thread);
+        let job = &self.jobs[job];
+        let is_running =
+            |thread: usize| matches!(self.threads[thread].place, Place::Running(_) | Place::SwitchingIn(_));
+        if !job.is_team() {
+            return match job.lock.owner().map(|owner| is_running(owner.index())) {
+                Some(true) => Running::All,
+                Some(false) => Running::NotAll,
+                None => Running::Unknown,
+            };
+        }
+        let here = job.cell_in_job(number);
+        let mut running = Running::All;
+        for missing in job.missing.iter().map(|missing| missing.thread.index()) {
+            if job.cell_in_job(missing) != here {
+                running = Running::Unknown;
+            } else if !is_running(job.threads.start + missing) {
+                return Running::NotAll;
             }
-            (false, Some(owner)) => is_running(&self.threads[owner.index()]),
-            (false, None) => return Running::Unknown,
-        };
-        if are_running { Running::All } else { Running::NotAll }
+        }
+        running
     }
 
     /// The outcomes of all jobs if the run is over now.

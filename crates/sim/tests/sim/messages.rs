@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use policy::layout::{Mesh, Request, Shape};
 use policy::record::{RecordedStep, Recorder, replay};
 use policy::table::WAITING;
+use policy::waiting::{Observation, Running};
 use policy::{CpuId, Instant, Span, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -335,6 +336,27 @@ fn every_policy_waits_for_messages_under_every_scheduler_and_its_record_replays(
             assert!(record.iter().filter(is_known).count() > record.len() / 2);
         }
     }
+}
+
+#[test]
+fn nothing_is_known_about_whether_ranks_on_other_cells_run() {
+    let cells = Mesh::new(Shape { columns: 2, rows: 1 });
+    let short_time = Machine { scheduler: Scheduler::Eevdf, tick: us(40), slice: us(30), ..Machine::with_cpus(2) };
+    let machine = short(Machine { cells, ..short_time });
+    let compute = Some(Distribution::Normal { mean: us(20), sd: us(5) });
+    // The first and the last rank share a cell, and have a neighbour on the other one.
+    let message = Message { compute, ..message(Pattern::Exchange, 3, 200, "owner-running") };
+    let jobs = vec![job(message), Job::new("hogs", 2, JobKind::Cpu { threads: 2, work: None })];
+    let (_, records) = run_recorded(&machine, &setting(jobs), 1).unwrap();
+    let mut answers: BTreeMap<bool, Vec<Running>> = BTreeMap::new();
+    for entry in &records[0].entries() {
+        let (Observation::Checked(running), Some(_)) = (entry.seen, entry.decision) else { continue };
+        let is_elsewhere = entry.missing.iter().any(|missing| missing.thread.0 % 2 != entry.thread.0 % 2);
+        answers.entry(is_elsewhere).or_default().push(running);
+    }
+    let has = |is_elsewhere, running| answers[&is_elsewhere].contains(&running);
+    assert!(has(false, Running::NotAll) && !has(false, Running::Unknown), "{answers:?}");
+    assert!(has(true, Running::NotAll) && has(true, Running::Unknown) && !has(true, Running::All), "{answers:?}");
 }
 
 #[test]
