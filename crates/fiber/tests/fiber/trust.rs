@@ -17,6 +17,8 @@ use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use crate::calm;
+
 /// Lets fibers talk over two sockets, so that their worker knows that reads there wait.
 fn talk(mut one: &UnixStream, mut other: &UnixStream) {
     const ROUNDS: usize = 4;
@@ -52,11 +54,9 @@ fn waits(call: impl FnOnce()) -> bool {
     })
 }
 
-/// Expects that a call does not wait. If a tick comes meanwhile, it may let the other fiber run.
 #[track_caller]
 fn expect_no_wait(call: impl FnOnce()) {
-    let before = fiber::preemptions();
-    assert!(!waits(call) || fiber::preemptions() != before);
+    assert!(!waits(call));
 }
 
 fn expect_nothing_to_read(mut stream: &UnixStream) {
@@ -76,7 +76,7 @@ fn expect_wait(mut one: &UnixStream, mut other: &UnixStream) {
 
 #[test]
 fn a_socket_that_was_made_nonblocking_does_not_wait_any_more_and_can_be_made_blocking_again() {
-    fiber::run(|| {
+    calm::run(|| {
         let (one, other) = known_pair();
         let again = one.try_clone().unwrap();
         let by_fcntl = |on| {
@@ -111,13 +111,13 @@ fn expect_unseen_change_to_be_noticed() {
 
 #[test]
 fn a_change_that_nothing_in_the_process_sees_is_noticed_when_the_worker_is_idle() {
-    testing::isolated(|| fiber::run(expect_unseen_change_to_be_noticed));
+    testing::isolated(|| calm::run(expect_unseen_change_to_be_noticed));
 }
 
 #[test]
 fn a_change_that_nothing_in_the_process_sees_is_noticed_if_the_worker_is_never_idle() {
     testing::isolated(|| {
-        fiber::run(|| {
+        calm::run(|| {
             let is_over = AtomicBool::new(false);
             fiber::scope(|scope| {
                 scope.spawn(|| {
@@ -134,7 +134,7 @@ fn a_change_that_nothing_in_the_process_sees_is_noticed_if_the_worker_is_never_i
 
 #[test]
 fn a_time_out_that_is_set_later_ends_a_read() {
-    fiber::run(|| {
+    calm::run(|| {
         let (one, other) = known_pair();
         let again = one.try_clone().unwrap();
         for stream in [&one, &again] {
@@ -150,7 +150,7 @@ fn a_time_out_that_is_set_later_ends_a_read() {
 #[test]
 fn a_time_out_that_is_set_by_the_kernel_alone_ends_a_read() {
     testing::isolated(|| {
-        fiber::run(|| {
+        calm::run(|| {
             let (one, _other) = known_pair();
             set_socket_timeout(&one, Timeout::Recv, Some(Duration::from_millis(1))).unwrap();
             expect_nothing_to_read(&one);
@@ -162,7 +162,7 @@ fn a_time_out_that_is_set_by_the_kernel_alone_ends_a_read() {
 fn another_socket_with_the_number_of_a_known_one_is_another_one() {
     // No other test opens descriptors meanwhile.
     testing::isolated(|| {
-        fiber::run(|| {
+        calm::run(|| {
             for keeps_old in [false, true] {
                 let (old, mut other) = known_pair();
                 let number = old.as_raw_fd();
@@ -196,7 +196,7 @@ fn another_socket_with_the_number_of_a_known_one_is_another_one() {
 #[test]
 fn a_socket_that_returns_to_its_number_has_the_mode_that_it_has_now() {
     testing::isolated(|| {
-        fiber::run(|| {
+        calm::run(|| {
             let (first, _peer) = known_pair();
             let number = first.as_raw_fd();
             let kept = first.as_fd().try_clone_to_owned().unwrap();
@@ -214,7 +214,7 @@ fn a_socket_that_returns_to_its_number_has_the_mode_that_it_has_now() {
 
 #[test]
 fn a_reader_that_has_received_all_gets_what_came_since_and_the_end() {
-    fiber::run(|| {
+    calm::run(|| {
         let (mut one, mut other) = known_pair();
         for _ in 0..3 {
             other.write_all(b"abc").unwrap();
@@ -231,7 +231,7 @@ fn a_reader_that_has_received_all_gets_what_came_since_and_the_end() {
 
 #[test]
 fn a_child_that_was_forked_reads_at_a_socket_that_its_parent_knows() {
-    fiber::run(|| {
+    calm::run(|| {
         let (one, mut other) = known_pair();
         // SAFETY: the child calls only what a signal handler may call.
         let child = unsafe { libc::fork() };
@@ -255,7 +255,7 @@ fn a_child_that_was_forked_reads_at_a_socket_that_its_parent_knows() {
 fn a_read_at_a_known_socket_fails_when_the_runtime_ends() {
     let why = Arc::new(Mutex::new(None));
     let seen = Arc::clone(&why);
-    let _other = fiber::run(move || {
+    let _other = calm::run(move || {
         let (mut one, other) = known_pair();
         fiber::spawn(move || *seen.lock().unwrap() = one.read(&mut [0; 8]).err()).detach();
         fiber::yield_now();
