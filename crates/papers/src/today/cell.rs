@@ -360,11 +360,12 @@ impl Cell {
 
     /// How long each team took to make its rounds, in seconds, from the outcome of the jobs of
     /// [`Cell::setting`]. A team that was cut off when it had `ran` for so long counts as if it had
-    /// gone on at the same speed, and as having made half a round if it had made none.
+    /// gone on at the same speed, and as having made half a round if it had made none. A team that
+    /// had not begun is left out.
     pub fn seconds(setting: &Setting, jobs: &[JobOutcome], ran: &[Span]) -> Vec<f64> {
         let seconds = |(((_, job), outcome), ran): (((String, &Job), &JobOutcome), &Span)| {
             let JobKind::Barrier { rounds, .. } = job.kind else { return None };
-            if job.name == CROWD {
+            if job.name == CROWD || (outcome.completion_ns.is_none() && ran.is_zero()) {
                 return None;
             }
             let made = outcome.rounds.map_or(0.5, |made| (made as f64).max(0.5));
@@ -426,6 +427,8 @@ mod tests {
         let ran = cell.limit().at.as_nanos() as f64 * 1e-9 - setting.arrivals(1, Span::from_nanos(1))[0].as_secs_f64();
         assert!((seconds(rounds / 2, None)[0] / ran - 2.0).abs() < 0.01);
         assert!((seconds(0, None)[0] / ran / (2.0 * rounds as f64) - 1.0).abs() < 0.01);
+        let not_begun = JobOutcome { rounds: Some(0), ..JobOutcome::default() };
+        assert_eq!(Cell::seconds(&setting, &[not_begun], &[Span::ZERO]), [0.0; 0]);
     }
 
     #[test]
