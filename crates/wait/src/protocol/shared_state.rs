@@ -367,6 +367,29 @@ mod tests {
     }
 
     #[test]
+    fn a_check_during_a_completion_tells_whether_the_last_party_runs() {
+        let barrier = TestBarrier::of_dead_parties(2);
+        let shared = barrier.shared_state();
+        let running = || RoundEnd { shared, round: FIRST, number: Some(0), missing: None, is_listed: false }.running();
+        shared.arrive(Some(0), true, || ());
+        shared.arrive(Some(1), true, || {
+            assert_eq!(running(), Running::Unknown, "it has published no clock");
+            shared.slot(Some(1)).publish_clock();
+            assert_eq!(running(), Running::All, "it is this thread");
+            let (end, is_over) = std::sync::mpsc::channel::<()>();
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    shared.slot(Some(1)).publish_clock();
+                    is_over.recv()
+                });
+                // Soon it is a thread that sleeps.
+                while running() != Running::NotAll {}
+                drop(end);
+            });
+        });
+    }
+
+    #[test]
     fn a_party_that_died_while_leaving_is_lost_and_one_that_has_left_is_not() {
         let barrier = TestBarrier::of_dead_parties(2);
         barrier.shared_state().arrive(Some(0), true, || ());
