@@ -54,8 +54,9 @@
 //!   run at every check. Then it goes on, for 10 ms at most. If a world checks only some of many
 //!   siblings, one of the others may be off its CPU meanwhile.
 //! * **Lost ticks**: once a thread has begun a backoff, it loses at most one tick to each 16 ticks
-//!   of backoff, and while losses are recent, each further one begins the next backoff. Losses
-//!   that are rarer than one in 64 yields of a thread begin none.
+//!   of backoff, and while losses are recent, each further one begins the next backoff. A loss of
+//!   more than 100 ms counts as one of 100 ms. Losses that are rarer than one in 64 yields of a
+//!   thread begin none.
 //!
 //! # Locks, and single events
 //!
